@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a report that cannot be read is a failed test")]
 
 use crate::images::drivers_folder;
-use harness::command::json;
+use harness::command::{json, text as output};
 use serde_json::Value;
 
 /// The first finding of a bad driver in a scenario, with its file.
@@ -83,12 +83,121 @@ fn a_deadlock_is_named_with_the_places_of_the_locks() {
     assert_found("waits-with-spin-lock", DDI, "WT-LOCK-003", &wait, Some("UseLocks"));
 }
 
+/// The functions of a stack.
+fn functions(stack: &Value) -> Vec<&str> {
+    stack.as_array().unwrap().iter().map(|frame| frame["function"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn an_inverted_order_is_named_with_the_stacks_of_both_threads() {
+    for (name, import, other) in [
+        ("inverts-mutex-order", "ExAcquireFastMutex", "a mutex while the thread holds another one"),
+        (
+            "inverts-resource-order",
+            "KeWaitForSingleObject",
+            "a mutex while the thread holds a resource",
+        ),
+    ] {
+        for extension in ["sys", "so"] {
+            let (file, finding) = first_finding(name, DDI, extension);
+            assert_eq!(finding["rule"], "WT-LOCK-002", "{file}: {finding}");
+            let message = finding["message"].as_str().unwrap();
+            let texts = [
+                other,
+                "the one that is requested now in AcquireInOrder (environment_flaws.h:",
+                "two threads can wait for each other for ever",
+            ];
+            for text in texts {
+                assert!(message.contains(text), "{file}: {text} is not in: {message}");
+            }
+            assert!(message.starts_with(import), "{file}: {message}");
+            let own = functions(&finding["stack"]);
+            assert_eq!(own[0], "InvertOrder", "{file}: {finding}");
+            let last = own.last().unwrap();
+            assert!(["SgStartDevice", "StartDevice"].contains(last), "{file}: {finding}");
+            let threads = finding["threads"].as_array().unwrap();
+            assert_eq!(threads.len(), 1, "{file}: {finding}");
+            let stack = functions(&threads[0]["stack"]);
+            assert_eq!(stack, ["AcquireInOrder", "LockThread"], "{file}: {finding}");
+            let thread = &threads[0]["thread"];
+            assert!(message.contains(&format!("(by t{thread}: ")), "{file}: {message}");
+            // It repeats, and the text shows both stacks.
+            assert_eq!(first_finding(name, DDI, extension).1, finding, "{file}");
+            let (_, text) = output(&["check", &file, "--scenario", DDI]);
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            let label = format!("stack t{thread} AcquireInOrder (environment_flaws.h:");
+            let at = lines.iter().position(|line| line.starts_with(&label));
+            let at = at.unwrap_or_else(|| panic!("{file}: {text}"));
+            assert!(lines[at + 1].starts_with("LockThread (environment_flaws.h:"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn an_order_of_locks_that_is_not_remembered_is_not_judged_and_the_report_says_so() {
+    let file = drivers_folder().join("bad/holds-many-locks.sys");
+    let file = file.into_os_string().into_string().unwrap();
+    let (code, report) = json(&["check", &file, "--scenario", DDI]);
+    assert_eq!(code, 0, "{report}");
+    // 100 locks are 4,950 pairs, and UseLocks has one more.
+    assert_eq!(report["scenarios"][0]["lock_orders_left_out"], 855, "{report}");
+    let (_, text) = output(&["check", &file, "--scenario", DDI]);
+    let needs = "the order of 855 acquisitions of a lock under another one (needs room for more";
+    assert_eq!(text.matches(needs).count(), 1, "{text}");
+}
+
 #[test]
 fn a_kernel_stack_has_24_kibibytes() {
     for (place, scenario) in [("ddi", DDI), ("dpc", DPC), ("thread", DDI)] {
         let texts = ["more than the 24 KiB of a kernel stack", "0x7F", "FlawLargeFrame (flaws.h:"];
         let name = format!("large-frame-in-{place}");
         assert_found(&name, scenario, "WT-STACK-001", &texts, Some("FlawLargeFrame"));
+    }
+}
+
+/// The deepest use of the stack by a driver in a scenario.
+fn deepest_stack(name: &str, scenario: &str, extension: &str) -> (String, Value) {
+    let file = drivers_folder().join("bad").join(format!("{name}.{extension}"));
+    let file = file.into_os_string().into_string().unwrap();
+    let (code, report) = json(&["check", &file, "--scenario", scenario]);
+    assert_eq!(code, 0, "{file}: {report}");
+    (file, report["scenarios"][0]["deepest_stack"].clone())
+}
+
+#[test]
+fn the_deepest_use_of_the_stack_is_reported_with_its_place() {
+    // What is around the frame: the functions of the driver that lead to it. One of them, in displib,
+    // has a copy of DXGKRNL_INTERFACE in its frame.
+    const AROUND: u64 = 2500;
+    for extension in ["sys", "so"] {
+        // A frame of 20,000 bytes, in a function that calls nothing.
+        let (file, stack) = deepest_stack("frame-that-fits", DDI, extension);
+        let bytes = stack["bytes"].as_u64().unwrap();
+        assert!((20_000..20_000 + AROUND).contains(&bytes), "{file}: {stack}");
+        assert_eq!(stack["function"], "DxgkDdiStartDevice", "{file}");
+        assert_eq!(stack["import"], Value::Null, "{file}");
+        assert_eq!(deepest_stack("frame-that-fits", DDI, extension).1, stack, "it repeats");
+        let (_, text) = output(&["check", &file, "--scenario", DDI]);
+        let line = format!(
+            "Kernel stack: {bytes} of 24576 bytes used in DxgkDdiStartDevice (create-standalone)\n"
+        );
+        assert_eq!(text.matches(&line).count(), 1, "{text}");
+        // A frame of 3,000 bytes, in a function that calls an import after others were called.
+        let (file, stack) = deepest_stack("calls-import-with-large-frame", DDI, extension);
+        let bytes = stack["bytes"].as_u64().unwrap();
+        assert!((3000..3000 + AROUND).contains(&bytes), "{file}: {stack}");
+        assert_eq!(stack["function"], "DxgkDdiStartDevice", "{file}");
+        assert_eq!(stack["import"], "KeQueryTimeIncrement", "{file}");
+        // Less than half: only with --verbose.
+        let (_, text) = output(&["check", &file, "--scenario", DDI]);
+        assert!(!text.contains("Kernel stack"), "{text}");
+        let (_, text) = output(&["check", &file, "--scenario", DDI, "--verbose"]);
+        let line =
+            "used in DxgkDdiStartDevice at a call of KeQueryTimeIncrement (create-standalone)";
+        assert!(text.contains(line), "{text}");
+        // The frames of Windtunnel are not counted: this driver uses little itself.
+        let (file, stack) = deepest_stack("uses-locks", DDI, extension);
+        assert!((200..3000).contains(&stack["bytes"].as_u64().unwrap()), "{file}: {stack}");
     }
 }
 

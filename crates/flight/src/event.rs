@@ -616,6 +616,9 @@ events! {
     PoolOverrun "pool.overrun" { distance: u64, before: bool, allocated: Text }
     /// This many blocks were to be guarded, but there was no room for their inaccessible pages.
     PoolUnguarded "pool.unguarded" { blocks: u64 }
+    /// This many times the driver acquired a lock while it held another one, and there was no room
+    /// to remember the order.
+    LockOrderLeftOut "lock-order.left-out" { acquisitions: u64 }
     /// A block that was allocated since the adapter started is still allocated after the driver
     /// stopped the adapter.
     PoolHeldAfterStop "pool.held-after-stop" {}

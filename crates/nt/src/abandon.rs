@@ -78,6 +78,10 @@ extern "sysv64" fn call_body<F: FnOnce()>(routine: *mut c_void) {
     // SAFETY: `run` passes a pointer to its routine, which no other code uses meanwhile.
     let routine = unsafe { &mut *routine };
     if let Some(body) = routine.body.take() {
+        let body = || {
+            crate::image::driver_is_called();
+            body();
+        };
         routine.panicked = catch_unwind(AssertUnwindSafe(body)).err();
     }
 }

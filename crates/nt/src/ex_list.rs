@@ -17,8 +17,8 @@
 #![expect(clippy::missing_safety_doc, reason = "one contract for all, in the module's text")]
 
 use crate::driver_memory::DriverMemory;
+use crate::held_locks::forget_locks;
 use crate::import_table::import_rows;
-use crate::processor::forget_spin_locks;
 use abi::PVOID;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -178,7 +178,7 @@ pub unsafe extern "win64-unwind" fn ExpInterlockedPushEntrySList(
     // SAFETY: The caller's contract.
     let new = unsafe { DriverMemory::at(list_entry) };
     // A lookaside list keeps blocks that are free: their locks are none until they are used again.
-    forget_spin_locks(&(new.address()..new.address().saturating_add(LOOKASIDE_REACH)));
+    forget_locks(&(new.address()..new.address().saturating_add(LOOKASIDE_REACH)));
     let _locked = locked();
     let (state, link): (u64, u64) = (head.read(0), head.read(8));
     new.write(0, link & !RESERVED);

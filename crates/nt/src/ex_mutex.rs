@@ -9,12 +9,13 @@
 
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::entry::judge_irql;
+use crate::held_locks::{HeldLock, LockKind, forget_locks, judge_lock_order, judge_own_lock};
 use crate::import_table::import_rows;
 use crate::ke_irql::APC_LEVEL;
 use crate::ke_thread::{
     KeEnterCriticalRegion, KeEnterGuardedRegion, KeLeaveCriticalRegion, KeLeaveGuardedRegion,
 };
-use crate::processor::{current, judge_own_lock, set_number};
+use crate::processor::{current, held_locks, lock_acquired, lock_released, set_number};
 use crate::ps::current_thread;
 use crate::waits::{self, WaitEnd, log_misuse};
 use abi::{BOOLEAN, PVOID};
@@ -111,10 +112,15 @@ fn acquire(import: &'static str, mutex: *mut FastMutex) -> WaitEnd {
     judge_irql(import);
     let (memory, thread) = (MutexMemory(mutex), current_thread());
     let mine = memory.owner() == thread;
-    judge_own_lock(&log, import, mine.then_some(("mutex", 0)));
+    let held = held_locks(import);
+    let known = held.iter().find(|lock| lock.address == mutex.addr());
+    let acquired_by = known.map_or(0, |lock| lock.caller);
+    judge_own_lock(&log, import, mine.then_some(("mutex", acquired_by)));
     if mine {
         return WaitEnd::Failed;
     }
+    let new = HeldLock::new(LockKind::Mutex, mutex.addr());
+    judge_lock_order(&log, import, &held, new);
     let mut end = WaitEnd::Satisfied(0);
     if memory.add(-1) != 0
         && let Some(event) = memory.event()
@@ -128,7 +134,25 @@ fn acquire(import: &'static str, mutex: *mut FastMutex) -> WaitEnd {
         end = waits::wait(import, &[event], false, None);
     }
     memory.set_owner(thread);
+    lock_acquired(import, new);
     end
+}
+
+/// A mutex whose event is at an address is new: the driver initialises a fast mutex itself, except
+/// for its event.
+pub(crate) fn event_initialized(address: usize) {
+    let mutex = address.wrapping_sub(std::mem::offset_of!(FastMutex, event));
+    forget_locks(&(mutex..mutex.saturating_add(1)));
+}
+
+/// Acquires a mutex if it is free; returns whether it did.
+fn try_acquire(import: &'static str, mutex: *mut FastMutex) -> bool {
+    if mutex.is_null() || !MutexMemory(mutex).try_acquire() {
+        return false;
+    }
+    MutexMemory(mutex).set_owner(current_thread());
+    lock_acquired(import, HeldLock::new(LockKind::Mutex, mutex.addr()));
+    true
 }
 
 /// Releases a mutex. One that the thread does not own is logged, and stays.
@@ -142,6 +166,7 @@ fn release(import: &'static str, mutex: *mut FastMutex) {
         return;
     }
     memory.set_owner(0);
+    lock_released(import, mutex.addr());
     if memory.add(1) <= 0
         && let Some(event) = memory.event()
     {
@@ -190,10 +215,9 @@ pub unsafe extern "win64-unwind" fn ExAcquireFastMutex(mutex: *mut FastMutex) {
 /// As for [`ExAcquireFastMutex`].
 pub unsafe extern "win64-unwind" fn ExTryToAcquireFastMutex(mutex: *mut FastMutex) -> BOOLEAN {
     const NAME: &str = "ExTryToAcquireFastMutex";
-    if mutex.is_null() || !MutexMemory(mutex).try_acquire() {
+    if !try_acquire(NAME, mutex) {
         return 0;
     }
-    MutexMemory(mutex).set_owner(current_thread());
     store_irql(mutex, set_number(NAME, crate::processor::number(NAME).max(APC_LEVEL)));
     1
 }
@@ -265,6 +289,7 @@ pub unsafe extern "win64-unwind" fn KeInitializeGuardedMutex(mutex: *mut FastMut
     // SAFETY: The caller's contract.
     unsafe { mutex.write_unaligned(free) };
     if let Some(event) = MutexMemory(mutex).event() {
+        event_initialized(event.address());
         waits::initialize(event, ObjectKind::SynchronizationEvent, 0);
     }
 }
@@ -294,11 +319,10 @@ pub unsafe extern "win64-unwind" fn KeAcquireGuardedMutexUnsafe(mutex: *mut Fast
 ///
 /// As for [`KeInitializeGuardedMutex`].
 pub unsafe extern "win64-unwind" fn KeTryToAcquireGuardedMutex(mutex: *mut FastMutex) -> BOOLEAN {
-    if mutex.is_null() || !MutexMemory(mutex).try_acquire() {
+    if !try_acquire("KeTryToAcquireGuardedMutex", mutex) {
         return 0;
     }
     KeEnterGuardedRegion();
-    MutexMemory(mutex).set_owner(current_thread());
     1
 }
 

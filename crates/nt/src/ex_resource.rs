@@ -8,9 +8,10 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::entry::judge_irql;
+use crate::held_locks::{HeldLock, LockKind, forget_locks, judge_lock_order, judge_own_lock};
 use crate::import_table::import_rows;
 use crate::ke_thread::{KeEnterCriticalRegion, KeLeaveCriticalRegion};
-use crate::processor::{current, judge_own_lock};
+use crate::processor::{current, held_locks, lock_acquired, lock_released};
 use crate::ps::current_thread;
 use crate::waits::{self, WaitEnd, log_misuse};
 use abi::status::STATUS_SUCCESS;
@@ -95,10 +96,20 @@ impl ResourceState {
     fn is_held(&self) -> bool {
         self.exclusive.is_some() || !self.shared.is_empty()
     }
+
+    fn is_held_by(&self, thread: usize) -> bool {
+        self.exclusive.is_some_and(|(owner, _)| owner == thread)
+            || self.shared.contains_key(&thread)
+    }
 }
 
 fn resources() -> MutexGuard<'static, BTreeMap<usize, ResourceState>> {
     RESOURCES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a thread holds the resource at an address.
+pub(crate) fn is_held(resource: usize, thread: usize) -> bool {
+    resources().get(&resource).is_some_and(|state| state.is_held_by(thread))
 }
 
 /// Acquires a resource. Returns how a wait for it ended, and whether the thread has it.
@@ -111,6 +122,13 @@ fn acquire(
     let Some((host, log)) = current(import) else { return (WaitEnd::Failed, 0) };
     judge_irql(import);
     let thread = current_thread();
+    let held = held_locks(import);
+    let new = HeldLock::new(LockKind::Resource, resource.addr()).shared(!exclusive);
+    let is_held = is_held(resource.addr(), thread);
+    // A thread that holds it, or that does not wait, cannot be one of a deadlock.
+    if wait != 0 && !is_held {
+        judge_lock_order(&log, import, &held, new);
+    }
     loop {
         let token = WaitToken::new("a resource of the driver's");
         {
@@ -121,9 +139,15 @@ fn acquire(
                 return (WaitEnd::Failed, 0);
             };
             let own = wait != 0 && state.would_wait_for_itself(thread, exclusive);
-            judge_own_lock(&log, import, own.then_some(("resource (shared)", 0)));
+            let known = held.iter().find(|lock| lock.address == resource.addr());
+            let acquired_by = known.map_or(0, |lock| lock.caller);
+            judge_own_lock(&log, import, own.then_some(("resource (shared)", acquired_by)));
             // The thread goes on as one more that shares it.
             if state.acquire(thread, exclusive && !own) {
+                drop(resources);
+                if !is_held {
+                    lock_acquired(import, new);
+                }
                 return (WaitEnd::Satisfied(0), 1);
             }
             if wait == 0 {
@@ -142,9 +166,12 @@ fn acquire(
 fn release(import: &'static str, resource: *mut Resource, thread: usize) {
     let released = resources().get_mut(&resource.addr()).map(|state| {
         let released = state.release(thread);
-        (released, std::mem::take(&mut state.waiters))
+        (released, state.is_held_by(thread), std::mem::take(&mut state.waiters))
     });
-    let (released, waiters) = released.unwrap_or_default();
+    let (released, is_held, waiters) = released.unwrap_or_default();
+    if released && !is_held && thread == current_thread() {
+        lock_released(import, resource.addr());
+    }
     if !released {
         log_misuse(import, "for a resource that the thread does not hold");
     }
@@ -161,6 +188,7 @@ fn release(import: &'static str, resource: *mut Resource, thread: usize) {
 ///
 /// `resource` points to an `ERESOURCE`, which stays there until it is deleted.
 pub unsafe extern "win64-unwind" fn ExInitializeResourceLite(resource: *mut Resource) -> NTSTATUS {
+    forget_locks(&(resource.addr()..resource.addr() + 1));
     if resources().insert(resource.addr(), ResourceState::default()).is_some() {
         log_misuse("ExInitializeResourceLite", "for a resource that is initialised");
     }
@@ -171,6 +199,7 @@ pub unsafe extern "win64-unwind" fn ExInitializeResourceLite(resource: *mut Reso
 
 /// Makes a resource free again.
 pub extern "win64-unwind" fn ExReinitializeResourceLite(resource: *mut Resource) -> NTSTATUS {
+    forget_locks(&(resource.addr()..resource.addr() + 1));
     resources().insert(resource.addr(), ResourceState::default());
     STATUS_SUCCESS
 }
@@ -245,6 +274,10 @@ pub extern "win64-unwind" fn ExConvertExclusiveToSharedLite(resource: *mut Resou
         state.shared.insert(thread, depth);
         Some(std::mem::take(&mut state.waiters))
     });
+    if converted.is_some() {
+        lock_released(NAME, resource.addr());
+        lock_acquired(NAME, HeldLock::new(LockKind::Resource, resource.addr()).shared(true));
+    }
     match (converted, current(NAME)) {
         (Some(waiters), Some((host, _))) => waiters.iter().for_each(|token| host.wake(token)),
         (Some(_), None) => (),

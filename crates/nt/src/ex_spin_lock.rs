@@ -24,37 +24,37 @@ import_rows! {
 }
 
 /// Raises the IRQL to `DISPATCH_LEVEL` and acquires a lock; returns the previous IRQL.
-fn raise_and_acquire(import: &'static str, lock: *mut i32) -> KIRQL {
+fn raise_and_acquire(import: &'static str, lock: *mut i32, shared: bool) -> KIRQL {
     judge_irql(import);
     let before = set_number(import, DISPATCH_LEVEL);
-    acquire_spin_lock(import, lock.addr());
+    acquire_spin_lock(import, lock.addr(), shared);
     before
 }
 
 /// Acquires a lock at `DISPATCH_LEVEL`.
-fn acquire(import: &'static str, lock: *mut i32) {
+fn acquire(import: &'static str, lock: *mut i32, shared: bool) {
     judge_irql(import);
-    acquire_spin_lock(import, lock.addr());
+    acquire_spin_lock(import, lock.addr(), shared);
 }
 
 /// Raises the IRQL and acquires a lock as a writer; returns the previous IRQL.
 pub extern "win64-unwind" fn ExAcquireSpinLockExclusive(lock: *mut i32) -> KIRQL {
-    raise_and_acquire("ExAcquireSpinLockExclusive", lock)
+    raise_and_acquire("ExAcquireSpinLockExclusive", lock, false)
 }
 
 /// Raises the IRQL and acquires a lock as a reader; returns the previous IRQL.
 pub extern "win64-unwind" fn ExAcquireSpinLockShared(lock: *mut i32) -> KIRQL {
-    raise_and_acquire("ExAcquireSpinLockShared", lock)
+    raise_and_acquire("ExAcquireSpinLockShared", lock, true)
 }
 
 /// Acquires a lock as a writer; the caller is at `DISPATCH_LEVEL`.
 pub extern "win64-unwind" fn ExAcquireSpinLockExclusiveAtDpcLevel(lock: *mut i32) {
-    acquire("ExAcquireSpinLockExclusiveAtDpcLevel", lock);
+    acquire("ExAcquireSpinLockExclusiveAtDpcLevel", lock, false);
 }
 
 /// Acquires a lock as a reader; the caller is at `DISPATCH_LEVEL`.
 pub extern "win64-unwind" fn ExAcquireSpinLockSharedAtDpcLevel(lock: *mut i32) {
-    acquire("ExAcquireSpinLockSharedAtDpcLevel", lock);
+    acquire("ExAcquireSpinLockSharedAtDpcLevel", lock, true);
 }
 
 /// Acquires a lock as a writer if it is free; returns whether it did.

@@ -175,6 +175,7 @@ impl Executive {
     /// Runs code of the driver: its imports act on this executive.
     pub fn run_driver<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
         let _attached = ExecutionContext::attach(self.clone());
+        crate::image::driver_is_called();
         body()
     }
 

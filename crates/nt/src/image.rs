@@ -25,6 +25,7 @@ mod shared_object;
 mod signal_stack;
 mod signals;
 mod stack_limit;
+mod stack_use;
 mod stack_walk;
 mod stop_signals;
 mod symbols;
@@ -36,8 +37,8 @@ mod unwind_tests;
 mod user_memory;
 mod watchdog;
 
-pub(crate) use call_place::place;
-pub use call_place::{CODE, ImportCall};
+pub use call_place::{CODE, ImportCall, ThreadFrames};
+pub(crate) use call_place::{place, with_other_thread};
 pub use channel::{Channel, Number, text_file};
 pub use crash::{ABANDONED, CrashKind, CrashRecord, FRAMES};
 pub use exception::USER_PROBE_ADDRESS;
@@ -53,6 +54,9 @@ pub use signals::{
     report_faults_again,
 };
 pub(crate) use signals::{bug_check, end_for_deadlock, end_for_watchdog};
+pub use stack_limit::KERNEL_STACK;
+pub use stack_use::StackDepth;
+pub(crate) use stack_use::driver_is_called;
 pub use stack_walk::{MappedObject, MappedObjects, walk_stack};
 pub use stop_signals::StopSignal;
 pub use symbols::{Place, SymbolError, Symbols};

@@ -50,6 +50,7 @@ pub unsafe extern "win64-unwind" fn KeInitializeEvent(event: PVOID, kind: i32, s
         } else {
             ObjectKind::NotificationEvent
         };
+        crate::ex_mutex::event_initialized(event.address());
         waits::initialize(event, kind, i32::from(state != 0));
     }
 }

@@ -7,7 +7,9 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::dispatcher::{ObjectKind, ObjectMemory};
+use crate::held_locks::forget_locks;
 use crate::import_table::import_rows;
+use crate::processor::lock_released;
 use crate::ps::current_thread;
 use crate::waits::{self, log_misuse};
 use abi::{BOOLEAN, PVOID};
@@ -61,6 +63,7 @@ pub(crate) fn acquire(mutex: ObjectMemory, thread: usize) {
 pub unsafe extern "win64-unwind" fn KeInitializeMutex(mutex: PVOID, _level: u32) {
     // SAFETY: The caller's contract.
     let Some(mutex) = (unsafe { ObjectMemory::at(mutex) }) else { return };
+    forget_locks(&(mutex.address()..mutex.address() + 1));
     waits::initialize(mutex, ObjectKind::Mutex, 1);
     // SAFETY: A mutex has a list entry there.
     unsafe { mutex.write(LIST_OFFSET, [0_usize; 2]) };
@@ -91,6 +94,9 @@ pub unsafe extern "win64-unwind" fn KeReleaseMutex(mutex: PVOID, _wait: BOOLEAN)
         }
         Some(mutex.set_signal_state(state + 1))
     });
+    if released.flatten() == Some(0) {
+        lock_released(NAME, mutex.address());
+    }
     released.flatten().unwrap_or_else(|| {
         log_misuse(NAME, "on a thread that does not own the mutex");
         0

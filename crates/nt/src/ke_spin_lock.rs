@@ -5,10 +5,11 @@
 
 use crate::dispatcher::write_spin_lock;
 use crate::entry::judge_irql;
+use crate::held_locks::forget_locks;
 use crate::import_table::import_rows;
 use crate::ke_irql::{DISPATCH_LEVEL, KIRQL};
 use crate::processor::{
-    acquire_spin_lock, forget_spin_locks, is_spin_lock_held, number, release_spin_lock, set_number,
+    acquire_spin_lock, is_spin_lock_held, number, release_spin_lock, set_number,
     try_acquire_spin_lock,
 };
 use abi::BOOLEAN;
@@ -46,7 +47,7 @@ pub struct LockQueueHandle {
 ///
 /// `lock` is NULL or points to a `KSPIN_LOCK`.
 pub unsafe extern "win64-unwind" fn KeInitializeSpinLock(lock: *mut usize) {
-    forget_spin_locks(&(lock.addr()..lock.addr() + 1));
+    forget_locks(&(lock.addr()..lock.addr() + 1));
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, false) };
 }
@@ -60,7 +61,7 @@ pub unsafe extern "win64-unwind" fn KeAcquireSpinLockRaiseToDpc(lock: *mut usize
     const NAME: &str = "KeAcquireSpinLockRaiseToDpc";
     judge_irql(NAME);
     let before = set_number(NAME, DISPATCH_LEVEL);
-    acquire_spin_lock(NAME, lock.addr());
+    acquire_spin_lock(NAME, lock.addr(), false);
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, true) };
     before
@@ -86,7 +87,7 @@ pub unsafe extern "win64-unwind" fn KeReleaseSpinLock(lock: *mut usize, new: KIR
 /// As for [`KeInitializeSpinLock`].
 unsafe fn acquire(import: &'static str, lock: *mut usize) {
     judge_irql(import);
-    acquire_spin_lock(import, lock.addr());
+    acquire_spin_lock(import, lock.addr(), false);
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, true) };
 }
@@ -173,7 +174,7 @@ pub unsafe extern "win64-unwind" fn KeAcquireInStackQueuedSpinLock(
     const NAME: &str = "KeAcquireInStackQueuedSpinLock";
     judge_irql(NAME);
     let old_irql = set_number(NAME, DISPATCH_LEVEL);
-    acquire_spin_lock(NAME, lock.addr());
+    acquire_spin_lock(NAME, lock.addr(), false);
     // SAFETY: The caller's contract.
     unsafe { write_spin_lock(lock, true) };
     let queued = LockQueueHandle { next: 0, lock: lock.expose_provenance(), old_irql };

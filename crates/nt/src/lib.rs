@@ -30,6 +30,7 @@ mod executive;
 mod format;
 mod guard;
 mod handles;
+mod held_locks;
 pub mod image;
 mod import_irql;
 mod import_table;

@@ -435,6 +435,10 @@ impl flight::Pool for Pool {
         if unguarded > 0 {
             self.log.emit(Subject::RUN, || EventKind::PoolUnguarded { blocks: unguarded });
         }
+        let left_out = self.lock_order.take_left_out();
+        if left_out > 0 {
+            self.log.emit(Subject::RUN, || EventKind::LockOrderLeftOut { acquisitions: left_out });
+        }
         let mut left: Vec<LiveBlock> = by_address.filter_map(live).collect();
         left.sort_by_key(|live_block| live_block.number);
         for LiveBlock { memory, allocated_by, .. } in left {

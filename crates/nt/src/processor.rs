@@ -1,4 +1,4 @@
-//! The processor state of a running driver: its IRQL and the spin locks that it holds.
+//! The processor state of a running driver: its IRQL and the locks that it holds.
 //!
 //! All code of a driver runs inside [`run_driver`]: DDIs, and through `run_routine` also the
 //! driver's threads, DPCs and work items.
@@ -14,6 +14,7 @@
 //!    host knows three levels only; `APC_LEVEL` is its passive level, because there are no APCs.
 
 use crate::abandon::{self, Abandoned};
+use crate::held_locks::{HeldLock, LockKind, judge_lock_order, judge_own_lock};
 use crate::image::{self, DriverCode};
 use crate::import_irql::irql_name;
 use crate::ke_irql::{DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
@@ -22,7 +23,6 @@ use crate::raised_time::{self, RaisedTime};
 use crate::waits::{current_call, log_misuse};
 use flight::{Attachment, AttachmentGuard, Component, ExecutionContext, Host, Irql, Log, RuleId};
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Number of attempts to acquire a lock that another thread holds, before giving up.
@@ -43,17 +43,9 @@ struct ProcessorState {
     entered: Irql,
     /// The IRQL that the driver set, as its number.
     number: KIRQL,
-    /// The locks that it holds, in the order of acquisition.
+    /// The locks that it holds, in the order of acquisition. Spin locks that it leaves are a breach.
     locks: Vec<HeldLock>,
     raised_time: RaisedTime,
-}
-
-/// A spin lock that a thread holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct HeldLock {
-    pub(crate) address: usize,
-    /// The return address of the call that acquired it. Zero if it is not known.
-    pub(crate) caller: u64,
 }
 
 /// The processor state when driver code returned.
@@ -242,12 +234,12 @@ pub(crate) fn pass_time(import: &'static str, time: u64) {
     raised_time::judge_watchdog(&log, import, too_long);
 }
 
-/// Acquires a lock. A lock that this thread already holds is acquired again without waiting; it
-/// must be released twice.
-pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize) {
+/// Acquires a lock, which readers share. A lock that this thread already holds is acquired again
+/// without waiting; it must be released twice.
+pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize, shared: bool) {
     let Some(driver) = RunningDriver::current(import) else { return };
     let held = driver.processor().locks.clone();
-    let new = HeldLock { address: lock, caller: image::last_caller() };
+    let new = HeldLock::new(LockKind::Spin, lock).shared(shared);
     let mine = held.iter().find(|held| held.address == lock);
     if let Some(mine) = mine {
         image::end_for_deadlock(mine.caller);
@@ -260,57 +252,24 @@ pub(crate) fn acquire_spin_lock(import: &'static str, lock: usize) {
     driver.processor().locks.push(new);
 }
 
-/// Entry rule: a thread does not wait for a lock that it holds. `own` is the kind of the lock, and
-/// where the thread acquired it.
-pub(crate) fn judge_own_lock(log: &Log, import: &'static str, own: Option<(&str, u64)>) {
-    let broken = own.map(|(lock, caller)| {
-        let place = image::place(caller);
-        let acquired = if place.is_empty() { place } else { format!(" (acquired{place})") };
-        format!(
-            "{import} was called for a {lock} that the thread already holds{acquired}: the thread \
-             waits for itself"
-        )
-    });
-    log.judge(RuleId::WT_LOCK_001, Component::Driver, current_call(), import, broken);
+/// The locks that this thread holds, in the order of acquisition.
+pub(crate) fn held_locks(import: &'static str) -> Vec<HeldLock> {
+    RunningDriver::current(import).map_or(vec![], |driver| driver.processor().locks.clone())
 }
 
-/// Entry rule: two spin locks are always acquired in the same order.
-fn judge_lock_order(log: &Log, import: &'static str, held: &[HeldLock], new: HeldLock) {
-    let pool = if held.is_empty() { None } else { ExecutionContext::attached::<Pool>() };
-    let inverted = pool.and_then(|pool| pool.lock_order().acquire(held, new));
-    let broken = inverted.map(|(earlier, held)| {
-        format!(
-            "{import} was called{} for a spin lock while the thread holds another one \
-             (acquired{}), but the two were also acquired in the opposite order (the one that is \
-             requested now{}, then the other{}): two processors can wait for each other for ever",
-            image::place(new.caller),
-            image::place(held.caller),
-            image::place(earlier.first),
-            image::place(earlier.second),
-        )
-        .replace(" (acquired)", "")
-        .replace(" (the one that is requested now, then the other)", "")
-    });
-    log.judge(RuleId::WT_LOCK_002, Component::Driver, current_call(), import, broken);
+/// This thread has acquired a lock that is not a spin lock.
+pub(crate) fn lock_acquired(import: &'static str, lock: HeldLock) {
+    if let Some(driver) = RunningDriver::current(import) {
+        driver.processor().locks.push(lock);
+    }
 }
 
-/// Entry rule: a thread that holds a spin lock does not wait. Returns whether it holds one.
-pub(crate) fn judge_wait(import: &'static str) -> bool {
-    let Some(driver) = RunningDriver::current(import) else { return false };
-    let held = driver.processor().locks.last().copied();
-    let broken = held.map(|held| {
-        let acquired =
-            format!(" (acquired{})", image::place(held.caller)).replace(" (acquired)", "");
-        format!("{import} waits while the thread holds a spin lock{acquired}")
-    });
-    driver.log.judge(RuleId::WT_LOCK_003, Component::Driver, current_call(), import, broken);
-    held.is_some()
-}
-
-/// Forgets the order of the spin locks in this memory: other locks may be there from now on.
-pub(crate) fn forget_spin_locks(memory: &Range<usize>) {
-    if let Some(pool) = ExecutionContext::attached::<Pool>() {
-        pool.lock_order().forget(memory);
+/// This thread has released a lock that is not a spin lock. One that it acquired in an earlier call
+/// is not known here.
+pub(crate) fn lock_released(import: &'static str, lock: usize) {
+    if let Some(driver) = RunningDriver::current(import) {
+        let locks = &mut driver.processor().locks;
+        locks.retain(|held| held.address != lock || held.kind.is_spin_lock());
     }
 }
 
@@ -319,8 +278,7 @@ pub(crate) fn try_acquire_spin_lock(import: &'static str, lock: usize) -> bool {
     let Some(driver) = RunningDriver::current(import) else { return false };
     let free = held_spin_locks().insert(lock);
     if free {
-        let caller = image::last_caller();
-        driver.processor().locks.push(HeldLock { address: lock, caller });
+        driver.processor().locks.push(HeldLock::new(LockKind::Spin, lock));
     }
     free
 }
@@ -370,7 +328,8 @@ impl RunningDriverGuard {
         let processor = self.driver.processor();
         let (entered, irql) = (processor.entered, processor.number);
         let level = level_of(irql);
-        let (locks, raised_time) = (processor.locks.len(), processor.raised_time.total());
+        let locks = processor.locks.iter().filter(|lock| lock.kind.is_spin_lock()).count();
+        let raised_time = processor.raised_time.total();
         ExitState { entered, level, irql, locks, raised_time }
     }
 
@@ -380,7 +339,7 @@ impl RunningDriverGuard {
         drop(attached);
         let processor = self.driver.processor();
         self.driver.host.set_irql(processor.entered);
-        for lock in &processor.locks {
+        for lock in processor.locks.iter().filter(|lock| lock.kind.is_spin_lock()) {
             held_spin_locks().remove(&lock.address);
         }
     }
@@ -440,13 +399,13 @@ mod tests {
         fly(|host, log, _| {
             let leaves = || {
                 set_level("a test", Irql::Dispatch);
-                acquire_spin_lock("a test", 0x40);
+                acquire_spin_lock("a test", 0x40, false);
             };
             let ((), left) = run_driver(host, log, leaves);
             assert_eq!((left.level, left.locks, host.irql()), (Irql::Dispatch, 1, Irql::Passive));
             // The lock was released, so this does not hang.
             let ((), left) = run_driver(host, log, || {
-                acquire_spin_lock("a test", 0x40);
+                acquire_spin_lock("a test", 0x40, false);
                 release_spin_lock("a test", 0x40);
             });
             assert_eq!(left.locks, 0);
@@ -457,8 +416,8 @@ mod tests {
     fn a_lock_that_is_taken_twice_is_left() {
         fly(|host, log, _| {
             let ((), left) = run_driver(host, log, || {
-                acquire_spin_lock("a test", 0x80);
-                acquire_spin_lock("a test", 0x80);
+                acquire_spin_lock("a test", 0x80, false);
+                acquire_spin_lock("a test", 0x80, false);
                 release_spin_lock("a test", 0x80);
             });
             assert_eq!(left.locks, 1);
@@ -486,7 +445,7 @@ mod tests {
             let any_host: Arc<dyn Host> = host.clone();
             let start = || {
                 set_level("a test", Irql::Dispatch);
-                acquire_spin_lock("a test", 0xC0);
+                acquire_spin_lock("a test", 0xC0, false);
                 let context = ExecutionContext::capture();
                 let end = host.spawn("the driver's", move |_| {
                     assert!(current("a test").is_none());

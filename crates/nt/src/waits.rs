@@ -10,9 +10,10 @@ use crate::abandon::{self, Abandoned};
 use crate::clock;
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::entry::{judge_at_most, judge_irql};
+use crate::held_locks::{self, HeldLock, LockKind};
 use crate::image::DriverWaits;
 use crate::ke_irql::APC_LEVEL;
-use crate::processor::{current, level};
+use crate::processor::{self, current, level};
 use flight::{At, CallGuard, EventKind, Host, Irql, Kind, Log, WaitResult, WaitToken};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -140,10 +141,16 @@ pub(crate) fn wait(
     let timeout = Timeout::from_windows(timeout, host.now());
     judge_wait_level(name, timeout);
     let thread = crate::ps::current_thread();
+    // Another wait ends without the mutex.
+    if timeout == Timeout::Never && (all || objects.len() == 1) {
+        judge_mutex_order(&log, name, objects, thread);
+    }
     let mut waited = false;
     loop {
         let token = match attempt(objects, all, thread, timeout == Timeout::Poll) {
             Ok((index, by)) => {
+                let consumed = if all { objects } else { &objects[index..=index] };
+                remember_mutexes(name, consumed);
                 if waited {
                     log_wait(&log, name, &format!("set at {by}"));
                 }
@@ -257,6 +264,28 @@ fn attempt(
     Err(Some(token))
 }
 
+/// Entry rule: mutexes are acquired in the same order as before. One that the thread owns is not
+/// waited for.
+fn judge_mutex_order(log: &Log, name: &'static str, objects: &[ObjectMemory], thread: usize) {
+    let is_other = |object: &&ObjectMemory| {
+        object.kind() == Some(ObjectKind::Mutex) && crate::ke_mutex::owner(**object) != thread
+    };
+    for mutex in objects.iter().filter(is_other) {
+        let new = HeldLock::new(LockKind::Mutex, mutex.address());
+        held_locks::judge_lock_order(log, name, &processor::held_locks(name), new);
+    }
+}
+
+/// Remembers the mutexes that a satisfied wait has acquired for the first time.
+fn remember_mutexes(name: &'static str, objects: &[ObjectMemory]) {
+    let is_new = |object: &&ObjectMemory| {
+        object.kind() == Some(ObjectKind::Mutex) && object.signal_state() == 0
+    };
+    for mutex in objects.iter().filter(is_new) {
+        processor::lock_acquired(name, HeldLock::new(LockKind::Mutex, mutex.address()));
+    }
+}
+
 /// Removes the token of a wait that ended without a signal.
 fn dequeue(objects: &[ObjectMemory], token: &WaitToken) {
     let mut waiters = waiters();
@@ -309,7 +338,7 @@ fn park(host: &Arc<dyn Host>, token: &WaitToken, deadline: Option<u64>) -> Optio
 fn judge_wait_level(import: &'static str, timeout: Timeout) {
     if timeout == Timeout::Poll {
         judge_irql(import);
-    } else if !crate::processor::judge_wait(import) {
+    } else if !held_locks::judge_wait(import) {
         judge_at_most(import, import, APC_LEVEL);
     }
 }

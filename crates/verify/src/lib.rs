@@ -30,7 +30,7 @@ pub use oracle::Oracle;
 pub use rule::{Judge, Rule, Verdict};
 pub use sentence::{name_statuses, plural, sentence};
 pub use shadow::Shadows;
-pub use verifier::{Finding, StackFrame, Verifier};
+pub use verifier::{Finding, StackFrame, ThreadStack, Verifier};
 
 pub mod bugcheck;
 pub mod rule;

@@ -49,6 +49,18 @@ pub struct Finding {
     /// The driver's frames at a fault, or at the call of an import, the innermost first; empty for
     /// other findings.
     pub stack: Vec<StackFrame>,
+    /// The other threads that the finding is about, such as the one that acquired two locks in the
+    /// opposite order.
+    pub threads: Vec<ThreadStack>,
+}
+
+/// The call stack of another thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadStack {
+    /// The number of the virtual thread.
+    pub thread: u32,
+    /// Its frames when it did what the finding is about, the innermost first.
+    pub stack: Vec<StackFrame>,
 }
 
 /// A frame of a driver's call stack.
@@ -344,6 +356,7 @@ impl FindingList {
             count,
             consequences: Vec::new(),
             stack: Vec::new(),
+            threads: Vec::new(),
         };
         match root {
             Some(root) => self.list[root].consequences.push(finding),

@@ -5,7 +5,7 @@ use crate::child_flight;
 use crate::driver::Driver;
 use crate::driver_file::{FlightOptions, fly_file};
 use crate::flight_jobs::{Flown, with_flights};
-use crate::fly::{FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
+use crate::fly::{DeepestStack, FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
 use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::scenario_report::{ReportedFinding, ScenarioReport};
@@ -377,6 +377,22 @@ impl CheckReport {
     /// Pool blocks that were to be guarded, but there was no room.
     pub fn unguarded(&self) -> u64 {
         self.scenarios.iter().map(|scenario_report| scenario_report.unguarded).sum()
+    }
+
+    /// The scenario with the deepest use of the kernel stack.
+    pub fn deepest_stack(&self) -> Option<(&'static str, &DeepestStack)> {
+        let stacks = self
+            .scenarios
+            .iter()
+            .filter_map(|report| report.stack.as_ref().map(|stack| (report.scenario, stack)));
+        // The first of equal ones.
+        stacks.rev().max_by_key(|(_, stack)| stack.bytes)
+    }
+
+    /// Acquisitions of a lock under another one whose order was not remembered.
+    pub fn lock_orders_left_out(&self) -> u64 {
+        let left_out = self.scenarios.iter().map(|report| report.lock_orders_left_out);
+        left_out.sum()
     }
 
     /// The exit code: 0 without findings, 1 with findings, 2 if no scenario was flown or the check

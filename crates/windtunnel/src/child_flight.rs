@@ -9,7 +9,7 @@ use crate::crash_place::{frames_of_file, name_code};
 use crate::crash_report::crash_event;
 use crate::driver::Driver;
 use crate::driver_file::{DriverFile, FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
-use crate::fly::{FlightResult, HostKind, ScenarioRun, judge_events, run_body};
+use crate::fly::{DeepestStack, FlightResult, HostKind, ScenarioRun, judge_events, run_body};
 use crate::native_umd::NativeUmd;
 use crate::scenario::Scenario;
 use flight::{
@@ -17,7 +17,10 @@ use flight::{
     RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
-use nt::image::{Channel, FlightProcess, ImportCall, Number, ProcessEnd, StopSignal, text_file};
+use nt::image::{
+    Channel, FlightProcess, ImportCall, Number, ProcessEnd, StackDepth, StopSignal, ThreadFrames,
+    text_file,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -27,13 +30,17 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use verify::{Finding, StackFrame};
+use verify::{Finding, StackFrame, ThreadStack};
 
 /// The line in front of the rest of a result.
 const END: &str = "=end ";
 
 /// The line with the call stack of a finding: the number of its event, and offsets in the code.
 const STACK: &str = "=stack ";
+
+/// The line with the call stack of another thread that a finding is about: the number of its event,
+/// the number of the thread, and offsets in the code.
+const THREAD: &str = "=thread ";
 
 /// What the child is to fly.
 #[derive(Clone, Debug)]
@@ -67,6 +74,8 @@ struct FlightEnd {
     internal_error: Option<String>,
     /// Why the user-mode driver could not be loaded.
     load_error: Option<String>,
+    /// The deepest use of the kernel stack: bytes, function, number of the import.
+    stack: Option<(u64, Option<String>, Option<u32>)>,
 }
 
 /// A live object.
@@ -105,7 +114,7 @@ impl ChannelSink {
         Self { channel, imports }
     }
 
-    /// The line with the call stack of an event about an import that runs on this thread.
+    /// The lines with the call stacks of an event about an import that runs on this thread.
     fn stack(&self, event: &Event) -> Option<String> {
         let import = match &event.kind {
             EventKind::RuleBroken { component: Component::Driver, argument, .. } => argument,
@@ -114,8 +123,15 @@ impl ChannelSink {
         };
         let call = ImportCall::current()?;
         self.imports.get(call.import as usize).filter(|name| **name == **import)?;
-        let offsets: Vec<String> = call.frames.iter().map(|frame| format!("{frame:x}")).collect();
-        Some(format!("{STACK}{} {}\n", event.seq, offsets.join(" ")))
+        let offsets = |frames: &[u64]| {
+            let offsets: Vec<String> = frames.iter().map(|frame| format!("{frame:x}")).collect();
+            offsets.join(" ")
+        };
+        let mut lines = format!("{STACK}{} {}\n", event.seq, offsets(&call.frames));
+        if let Some(ThreadFrames { thread, frames }) = &call.other_thread {
+            lines += &format!("{THREAD}{} {thread} {}\n", event.seq, offsets(frames));
+        }
+        Some(lines)
     }
 }
 
@@ -235,6 +251,8 @@ impl FlightEnd {
             registration: flown.registration.clone(),
             registers_nothing: flown.registers_nothing,
             began: flown.began,
+            stack: StackDepth::deepest()
+                .map(|deep| (deep.bytes as u64, deep.function.map(str::to_owned), deep.import)),
             ..Self::default()
         }
     }
@@ -250,12 +268,32 @@ impl FlightEnd {
     }
 }
 
+/// The call stacks of events, by the number of the event, as offsets in the code of the driver.
+#[derive(Default)]
+pub(crate) struct EventStacks {
+    /// That of the thread.
+    own: BTreeMap<u64, Vec<u64>>,
+    /// That of another thread.
+    other: BTreeMap<u64, ThreadFrames>,
+}
+
+impl FlightEnd {
+    /// The deepest use of the kernel stack by a driver from a file.
+    fn deepest_stack(&self, file: &DriverFile) -> Option<DeepestStack> {
+        let (bytes, function, import) = self.stack.clone()?;
+        let function = function.unwrap_or_else(|| "a routine that is not a DDI".to_owned());
+        let names = file.image().import_names();
+        let name = |number: u32| names.get(usize::try_from(number).ok()?).copied();
+        let import = import.and_then(name).map(str::to_owned);
+        Some(DeepestStack { bytes, function, import })
+    }
+}
+
 /// What a child wrote.
 #[derive(Default)]
 struct ChildText {
     events: Vec<Event>,
-    /// The call stacks of events, by the number of the event.
-    stacks: BTreeMap<u64, Vec<u64>>,
+    stacks: EventStacks,
     /// `None` if it did not come to its end.
     end: Option<FlightEnd>,
     /// What is missing of the events, if anything is.
@@ -276,6 +314,7 @@ impl ChildText {
     /// Reads text. What is in front of a line that is no event is kept: code of the driver can
     /// write to the shared memory.
     fn parse(text: &[u8]) -> Self {
+        let offset = |text: &str| u64::from_str_radix(text, 16).ok();
         let mut read = Self::default();
         for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
             let line = String::from_utf8_lossy(line);
@@ -284,8 +323,13 @@ impl ChildText {
             } else if let Some(rest) = line.strip_prefix(STACK) {
                 let mut numbers = rest.split(' ');
                 let seq = numbers.next().and_then(|number| number.parse().ok());
-                let offset = |text| u64::from_str_radix(text, 16).ok();
-                read.stacks.insert(seq.unwrap_or(0), numbers.filter_map(offset).collect());
+                read.stacks.own.insert(seq.unwrap_or(0), numbers.filter_map(offset).collect());
+            } else if let Some(rest) = line.strip_prefix(THREAD) {
+                let mut numbers = rest.split(' ');
+                let seq = numbers.next().and_then(|number| number.parse().ok());
+                let thread = numbers.next().and_then(|number| number.parse().ok()).unwrap_or(0);
+                let frames = numbers.filter_map(offset).collect();
+                read.stacks.other.insert(seq.unwrap_or(0), ThreadFrames { thread, frames });
             } else if read.need.is_some() || line.is_empty() {
                 // Only the end is looked for.
             } else if let Ok(event) = line.parse() {
@@ -377,6 +421,7 @@ pub(crate) fn fly(
     let mut result = judge_events(scenario.name, events, end.counts(), run);
     if let Driver::File(file) = driver {
         result.findings.iter_mut().for_each(|finding| add_code_places(finding, file, &stacks));
+        result.stack = end.deepest_stack(file);
     }
     if let Some(seq) = crash {
         add_stack(&mut result.findings, seq, &stack);
@@ -435,13 +480,14 @@ impl Drop for PrintedText {
 
 /// Adds what is known of the driver's code: the call stack of the import that reported a finding, and
 /// function and line of each offset in its message.
-pub(crate) fn add_code_places(
-    finding: &mut Finding,
-    file: &DriverFile,
-    stacks: &BTreeMap<u64, Vec<u64>>,
-) {
+pub(crate) fn add_code_places(finding: &mut Finding, file: &DriverFile, stacks: &EventStacks) {
     finding.message = name_code(file, &finding.message);
-    if let Some(offsets) = finding.events.last().and_then(|seq| stacks.get(seq)) {
+    let other = finding.events.last().and_then(|seq| stacks.other.get(seq));
+    if let Some(ThreadFrames { thread, frames }) = other.filter(|other| !other.frames.is_empty()) {
+        let stack = frames_of_file(file, frames);
+        finding.threads = vec![ThreadStack { thread: *thread, stack }];
+    }
+    if let Some(offsets) = finding.events.last().and_then(|seq| stacks.own.get(seq)) {
         finding.stack = frames_of_file(file, offsets);
         if let Some(place) = finding.stack.first().map(ToString::to_string)
             && !finding.message.contains(&place)

@@ -18,7 +18,6 @@ use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
 use port::{Hardware, LoadContext, LoadError, Registered, TableDriver};
 use runtime::Umd;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -203,7 +202,7 @@ pub(crate) fn fly_file(
     }
     let events = if flown.began { log.take() } else { Vec::new() };
     let mut result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
-    let no_stacks = BTreeMap::new();
+    let no_stacks = child_flight::EventStacks::default();
     for finding in &mut result.findings {
         child_flight::add_code_places(finding, file, &no_stacks);
     }

@@ -55,6 +55,19 @@ pub struct FlightResult {
     pub missing: BTreeMap<String, u64>,
     /// What the driver printed, if it was flown in a process of its own and that was captured.
     pub printed: Vec<u8>,
+    /// The deepest use of the kernel stack by a driver from a file.
+    pub stack: Option<DeepestStack>,
+}
+
+/// The deepest use of the kernel stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeepestStack {
+    /// The bytes that the driver used. Frames of Windtunnel are not counted.
+    pub bytes: u64,
+    /// The driver function that was called.
+    pub function: String,
+    /// The import that was called there.
+    pub import: Option<String>,
 }
 
 /// The outcome of a flight.
@@ -494,6 +507,7 @@ pub(crate) fn judge_events(
         frames: body.frames,
         called: verifier.called().clone(),
         missing: verifier.missing().clone(),
+        stack: None,
         events,
         rule_counts: tally,
         implemented: Vec::new(),

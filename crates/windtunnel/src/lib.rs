@@ -62,7 +62,9 @@ pub use explain::{
 };
 pub use facts::{Decision, Failure, citing_rules};
 pub use flight_test::{Flight, NoHardware, set_up};
-pub use fly::{FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd};
+pub use fly::{
+    DeepestStack, FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd,
+};
 pub use handle_allocator::HandleAllocator;
 pub use native_umd::NativeUmd;
 pub use nt::Guard;

@@ -4,7 +4,7 @@ use crate::fly::FlightResult;
 use crate::scenario_report::ReportedFinding;
 use flight::{Event, EventKind};
 use std::fmt::Write;
-use verify::{Finding, Severity, name_statuses, plural, sentence};
+use verify::{Finding, Severity, StackFrame, name_statuses, plural, sentence};
 
 /// Whether reports are coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,14 +68,20 @@ impl ReportedFinding {
             format!("  {severity}: {}{times}", sentence(&finding.message)),
             line("where", &format!("{}, in {}", finding.component.name(), finding.argument)),
         ];
-        // One frame is the place that the sentence names.
-        if finding.stack.len() > 1 {
-            let groups = finding.stack.chunk_by(|one, next| one.to_string() == next.to_string());
+        let mut add_stack = |name: &str, stack: &[StackFrame]| {
+            let groups = stack.chunk_by(|one, next| one.to_string() == next.to_string());
             for (number, group) in groups.enumerate() {
-                let name = if number == 0 { "stack" } else { "" };
+                let name = if number == 0 { name } else { "" };
                 let times = if let [_] = group { "" } else { &format!(", {} times", group.len()) };
                 lines.push(line(name, &format!("{}{times}", group[0])));
             }
+        };
+        // One frame is the place that the sentence names.
+        if finding.stack.len() > 1 {
+            add_stack("stack", &finding.stack);
+        }
+        for thread in &finding.threads {
+            add_stack(&format!("stack t{}", thread.thread), &thread.stack);
         }
         lines.extend([
             line("rule", &rule(finding)),

@@ -1,7 +1,7 @@
 //! The result of one scenario over all its seeds.
 
 use crate::allow::AllowList;
-use crate::fly::{FlightResult, Outcome};
+use crate::fly::{DeepestStack, FlightResult, Outcome};
 use flight::{Event, EventKind, RuleCounts};
 use kernel::LiveObjects;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +56,10 @@ pub struct ScenarioReport {
     pub missing: BTreeMap<String, u64>,
     /// Pool blocks that were to be guarded, but there was no room for their inaccessible pages.
     pub unguarded: u64,
+    /// Acquisitions of a lock under another one whose order was not remembered.
+    pub lock_orders_left_out: u64,
+    /// The deepest use of the kernel stack by a driver from a file, in all flights.
+    pub stack: Option<DeepestStack>,
 }
 
 impl ScenarioReport {
@@ -93,13 +97,21 @@ impl ScenarioReport {
         if self.live.count() == 0 {
             self.live = flight_result.live;
         }
+        let bytes = |stack: &Option<DeepestStack>| stack.as_ref().map_or(0, |stack| stack.bytes);
+        if bytes(&flight_result.stack) > bytes(&self.stack) {
+            self.stack = flight_result.stack;
+        }
         self.flights += 1;
         self.events += flight_result.events.len();
-        let unguarded = flight_result.events.iter().map(|event| match event.kind {
-            EventKind::PoolUnguarded { blocks } => blocks,
-            _ => 0,
-        });
-        self.unguarded += unguarded.sum::<u64>();
+        for event in &flight_result.events {
+            match event.kind {
+                EventKind::PoolUnguarded { blocks } => self.unguarded += blocks,
+                EventKind::LockOrderLeftOut { acquisitions } => {
+                    self.lock_orders_left_out += acquisitions;
+                }
+                _ => (),
+            }
+        }
         self.rule_counts.add(&flight_result.rule_counts);
         self.called.extend(flight_result.called);
         for (name, times) in flight_result.missing {

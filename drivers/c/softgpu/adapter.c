@@ -77,6 +77,9 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
 #ifdef FLAW_IRQL
     CallAtStart();
 #endif
+#ifdef FLAW_CALLS_IMPORT_IN_FRAME
+    CallInLargeFrame(CallInLargeFrame(1));
+#endif
 #ifdef FLAW_LEAK
     LeakOne(adapter);
 #endif

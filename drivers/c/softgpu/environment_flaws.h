@@ -23,7 +23,166 @@ static NONPAGED void LockBoth(PKSPIN_LOCK outer, PKSPIN_LOCK inner)
     KeReleaseSpinLock(outer, irql);
 }
 
-/* 1: two locks in both orders; 2: a wait with a spin lock; 3: a mutex twice; 4: a long stall. */
+#if FLAW_LOCKS == 5
+/* Fast mutexes. */
+typedef FAST_MUTEX SLEEP_LOCK;
+
+static void InitializeLock(SLEEP_LOCK *lock, int number)
+{
+    UNREFERENCED_PARAMETER(number);
+    ExInitializeFastMutex(lock);
+}
+
+#define AcquireLock(lock) ExAcquireFastMutex(lock)
+#define ReleaseLock(lock) ExReleaseFastMutex(lock)
+#define DeleteLock(lock) UNREFERENCED_PARAMETER(lock)
+#elif FLAW_LOCKS == 6
+/* A mutex and a resource. */
+typedef struct {
+    int Number;
+    KMUTEX Mutex;
+    ERESOURCE Resource;
+} SLEEP_LOCK;
+
+static void InitializeLock(SLEEP_LOCK *lock, int number)
+{
+    lock->Number = number;
+    if (number == 0)
+        KeInitializeMutex(&lock->Mutex, 0);
+    else
+        ExInitializeResourceLite(&lock->Resource);
+}
+
+/* Macros: the place of an acquisition is that of its caller. */
+#define AcquireLock(lock) \
+    do { \
+        if ((lock)->Number == 0) \
+            KeWaitForSingleObject(&(lock)->Mutex, Executive, KernelMode, FALSE, NULL); \
+        else \
+            ExAcquireResourceExclusiveLite(&(lock)->Resource, TRUE); \
+    } while (0)
+#define ReleaseLock(lock) \
+    do { \
+        if ((lock)->Number == 0) \
+            KeReleaseMutex(&(lock)->Mutex, FALSE); \
+        else \
+            ExReleaseResourceLite(&(lock)->Resource); \
+    } while (0)
+
+static void DeleteLock(SLEEP_LOCK *lock)
+{
+    if (lock->Number != 0)
+        ExDeleteResourceLite(&lock->Resource);
+}
+#endif
+
+#if FLAW_LOCKS == 5 || FLAW_LOCKS == 6
+static SLEEP_LOCK SleepLocks[2];
+
+__attribute__((noinline)) static void AcquireInOrder(void)
+{
+    AcquireLock(&SleepLocks[0]);
+    AcquireLock(&SleepLocks[1]);
+    ReleaseLock(&SleepLocks[1]);
+    ReleaseLock(&SleepLocks[0]);
+}
+
+static void NTAPI LockThread(PVOID context)
+{
+    UNREFERENCED_PARAMETER(context);
+    AcquireInOrder();
+    PsTerminateSystemThread(STATUS_SUCCESS);
+}
+
+/* A thread acquires two locks and ends; then this thread acquires them in the opposite order. */
+__attribute__((noinline)) static void InvertOrder(void)
+{
+    HANDLE handle;
+    PVOID thread;
+
+    InitializeLock(&SleepLocks[0], 0);
+    InitializeLock(&SleepLocks[1], 1);
+    if (!NT_SUCCESS(PsCreateSystemThread(&handle, THREAD_ALL_ACCESS, NULL, NULL, NULL, LockThread,
+                                         NULL)))
+        return;
+    ObReferenceObjectByHandle(handle, THREAD_ALL_ACCESS, *PsThreadType, KernelMode, &thread, NULL);
+    ZwClose(handle);
+    KeWaitForSingleObject(thread, Executive, KernelMode, FALSE, NULL);
+    ObDereferenceObject(thread);
+    AcquireLock(&SleepLocks[1]);
+    AcquireLock(&SleepLocks[0]);
+    ReleaseLock(&SleepLocks[0]);
+    ReleaseLock(&SleepLocks[1]);
+    DeleteLock(&SleepLocks[1]);
+}
+#endif
+
+#if FLAW_LOCKS == 7
+static KSPIN_LOCK ManyLocks[100];
+
+/* Each lock is acquired while all before it are held: more pairs than are remembered. */
+static NONPAGED void HoldMany(void)
+{
+    KIRQL irql;
+
+    KeAcquireSpinLock(&ManyLocks[0], &irql);
+    for (unsigned at = 1; at < 100; at += 1)
+        KeAcquireSpinLockAtDpcLevel(&ManyLocks[at]);
+    for (unsigned at = 99; at > 0; at -= 1)
+        KeReleaseSpinLockFromDpcLevel(&ManyLocks[at]);
+    KeReleaseSpinLock(&ManyLocks[0], irql);
+}
+#endif
+
+#if FLAW_LOCKS == 0
+static FAST_MUTEX OtherMutex;
+static KMUTEX Mutex;
+static ERESOURCE Resources[2];
+
+/* Opposite orders that cannot deadlock: threads that share, and acquisitions that do not wait. */
+static void UseSleepLocks(void)
+{
+    LARGE_INTEGER none = {.QuadPart = 0};
+
+    ExInitializeFastMutex(&OtherMutex);
+    KeInitializeMutex(&Mutex, 0);
+    ExInitializeResourceLite(&Resources[0]);
+    ExInitializeResourceLite(&Resources[1]);
+    for (unsigned first = 0; first < 2; first += 1) {
+        ExAcquireResourceSharedLite(&Resources[first], TRUE);
+        ExAcquireResourceSharedLite(&Resources[1 - first], TRUE);
+        ExReleaseResourceLite(&Resources[1 - first]);
+        ExReleaseResourceLite(&Resources[first]);
+    }
+    ExAcquireFastMutex(&FastMutex);
+    ExAcquireFastMutex(&OtherMutex);
+    ExReleaseFastMutex(&OtherMutex);
+    ExReleaseFastMutex(&FastMutex);
+    ExAcquireFastMutex(&OtherMutex);
+    if (ExTryToAcquireFastMutex(&FastMutex))
+        ExReleaseFastMutex(&FastMutex);
+    ExReleaseFastMutex(&OtherMutex);
+    ExAcquireResourceExclusiveLite(&Resources[0], TRUE);
+    KeWaitForSingleObject(&Mutex, Executive, KernelMode, FALSE, NULL);
+    ExAcquireResourceExclusiveLite(&Resources[0], TRUE);
+    ExReleaseResourceLite(&Resources[0]);
+    ExReleaseResourceLite(&Resources[0]);
+    if (ExAcquireResourceExclusiveLite(&Resources[0], FALSE))
+        ExReleaseResourceLite(&Resources[0]);
+    KeReleaseMutex(&Mutex, FALSE);
+    ExAcquireResourceExclusiveLite(&Resources[1], TRUE);
+    KeWaitForSingleObject(&Mutex, Executive, KernelMode, FALSE, &none);
+    KeReleaseMutex(&Mutex, FALSE);
+    ExReleaseResourceLite(&Resources[1]);
+    ExDeleteResourceLite(&Resources[0]);
+    ExDeleteResourceLite(&Resources[1]);
+}
+#endif
+
+/*
+ * 1: two spin locks in both orders; 2: a wait with a spin lock; 3: a mutex twice; 4: a long stall;
+ * 5, 6: fast mutexes, or a mutex and a resource, in both orders by two threads; 7: many locks.
+ */
 static NONPAGED void UseLocks(void)
 {
     LARGE_INTEGER delay = {.QuadPart = -10000};
@@ -49,6 +208,13 @@ static NONPAGED void UseLocks(void)
 #endif
     ExReleaseFastMutex(&FastMutex);
     KeDelayExecutionThread(KernelMode, FALSE, &delay);
+#if FLAW_LOCKS == 0
+    UseSleepLocks();
+#elif FLAW_LOCKS == 5 || FLAW_LOCKS == 6
+    InvertOrder();
+#elif FLAW_LOCKS == 7
+    HoldMany();
+#endif
 }
 #endif
 
@@ -128,6 +294,16 @@ __attribute__((noinline)) static NONPAGED void CallAtStart(void)
     KeAcquireSpinLockAtDpcLevel(&IrqlLock);
     KeReleaseSpinLockFromDpcLevel(&IrqlLock);
     KeLowerIrql(irql);
+}
+#endif
+
+#ifdef FLAW_CALLS_IMPORT_IN_FRAME
+__attribute__((noinline)) static PAGED ULONG CallInLargeFrame(ULONG value)
+{
+    volatile char frame[3000];
+
+    frame[value % sizeof(frame)] = (char)value;
+    return KeQueryTimeIncrement() + (ULONG)frame[value % sizeof(frame)];
 }
 #endif
 

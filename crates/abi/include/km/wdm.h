@@ -521,6 +521,11 @@ typedef struct _FAST_MUTEX {
 } FAST_MUTEX, *PFAST_MUTEX;
 WINDTUNNEL_ASSERT(sizeof(FAST_MUTEX) == 56);
 
+typedef struct _ERESOURCE {
+    ULONG64 Opaque[13];
+} ERESOURCE, *PERESOURCE;
+WINDTUNNEL_ASSERT(sizeof(ERESOURCE) == 104);
+
 typedef struct _KLOCK_QUEUE_HANDLE {
     struct {
         PVOID Next;
@@ -624,6 +629,13 @@ FORCEINLINE void ExInitializeFastMutex(PFAST_MUTEX mutex)
 
 NTKERNELAPI void NTAPI ExAcquireFastMutex(PFAST_MUTEX mutex);
 NTKERNELAPI void NTAPI ExReleaseFastMutex(PFAST_MUTEX mutex);
+NTKERNELAPI BOOLEAN NTAPI ExTryToAcquireFastMutex(PFAST_MUTEX mutex);
+
+NTKERNELAPI NTSTATUS NTAPI ExInitializeResourceLite(PERESOURCE resource);
+NTKERNELAPI NTSTATUS NTAPI ExDeleteResourceLite(PERESOURCE resource);
+NTKERNELAPI BOOLEAN NTAPI ExAcquireResourceExclusiveLite(PERESOURCE resource, BOOLEAN wait);
+NTKERNELAPI BOOLEAN NTAPI ExAcquireResourceSharedLite(PERESOURCE resource, BOOLEAN wait);
+NTKERNELAPI void NTAPI ExReleaseResourceLite(PERESOURCE resource);
 
 /* Bug checks and fast failures. */
 NTKERNELAPI DECLSPEC_NORETURN void NTAPI KeBugCheckEx(ULONG code, ULONG_PTR parameter1,

@@ -7,9 +7,11 @@ use super::crash::CrashRecord;
 use super::exception;
 use super::processor_block::ProcessorBlock;
 use super::signals::read_stack;
-use super::stack_walk::{MappedObjects, walk_stack};
+use super::stack_walk::{MappedObjects, UnwindFiles};
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The text in front of an offset in the driver's code.
 pub const CODE: &str = "code+0x";
@@ -41,6 +43,28 @@ pub(crate) fn place(returns_to: u64) -> String {
     offset.map_or(String::new(), |offset| format!(" in {CODE}{offset:x}"))
 }
 
+/// The frames of a thread at the call of an import.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadFrames {
+    /// The number of the virtual thread.
+    pub thread: u32,
+    /// The driver's frames as offsets in its code, the innermost first. Empty for a driver that is
+    /// not one of a file.
+    pub frames: Vec<u64>,
+}
+
+thread_local! {
+    /// The other thread that a finding of this thread is about.
+    static OTHER_THREAD: RefCell<Option<ThreadFrames>> = const { RefCell::new(None) };
+}
+
+/// What this thread reports inside of `body` is about another thread, too.
+pub(crate) fn with_other_thread(other: Option<ThreadFrames>, body: impl FnOnce()) {
+    OTHER_THREAD.set(other);
+    body();
+    OTHER_THREAD.set(None);
+}
+
 /// An import that a driver of a file has called and that has not returned.
 #[derive(Debug)]
 pub struct ImportCall {
@@ -48,6 +72,21 @@ pub struct ImportCall {
     pub import: u32,
     /// The driver's frames as offsets in its code, the innermost first.
     pub frames: Vec<u64>,
+    /// The other thread that the finding of this call is about.
+    pub other_thread: Option<ThreadFrames>,
+}
+
+/// The files of this process, as they were mapped when the driver called first.
+static FILES: Mutex<Option<(MappedObjects, UnwindFiles)>> = Mutex::new(None);
+
+/// The frames of a shared object.
+fn walk_files(record: &CrashRecord) -> Vec<u64> {
+    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = files.take().filter(|(objects, _)| objects.find(record.rip).is_some());
+    let (objects, tables) = files.insert(
+        known.unwrap_or_else(|| (MappedObjects::of_this_process(), UnwindFiles::default())),
+    );
+    tables.walk(record, objects)
 }
 
 impl ImportCall {
@@ -68,10 +107,11 @@ impl ImportCall {
         exception::record_frames(&mut record);
         let count = usize::try_from(record.frame_count).unwrap_or(0).min(record.frames.len());
         let addresses = match count {
-            0 => walk_stack(&record, &MappedObjects::of_this_process()),
+            0 => walk_files(&record),
             count => record.frames[..count].to_vec(),
         };
         let frames = addresses.into_iter().map_while(offset).collect();
-        Some(Self { import, frames })
+        let other_thread = OTHER_THREAD.with_borrow(Clone::clone);
+        Some(Self { import, frames, other_thread })
     }
 }

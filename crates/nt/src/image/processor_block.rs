@@ -45,6 +45,9 @@ const STACK: usize = 0x1038;
 const ENTERED: usize = 0x1028;
 /// Our field: the lowest address behind the driver's kernel stack; zero if there is no limit.
 const STACK_LIMIT: usize = 0x1050;
+/// Our field: the lowest stack pointer of an import call of the driver code that runs; zero if it is
+/// not measured.
+pub(super) const LOWEST_CALL: u32 = 0x1058;
 /// Our field: whether the code is that of a user-mode driver.
 const USER_MODE: usize = 0x1040;
 
@@ -141,6 +144,13 @@ impl ProcessorBlock {
     /// Sets the lowest address behind the kernel stack of the driver.
     pub(super) fn set_stack_limit(self, lowest: usize) {
         self.write(STACK_LIMIT, lowest as u64);
+    }
+
+    /// Sets the stack pointer below which an import call is measured; returns the previous one.
+    pub(super) fn replace_lowest_call(self, lowest: u64) -> u64 {
+        let before = self.read(LOWEST_CALL as usize);
+        self.write(LOWEST_CALL as usize, lowest);
+        before
     }
 
     /// Whether this thread's stack reaches far below an address.

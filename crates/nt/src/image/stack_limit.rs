@@ -11,11 +11,12 @@
 
 use super::call_place;
 use super::processor_block::ProcessorBlock;
+use super::stack_use::StackUse;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The size of a kernel stack.
-const KERNEL_STACK: usize = 24 << 10;
+pub const KERNEL_STACK: usize = 24 << 10;
 
 /// The inaccessible bytes behind it: more than any frame that does not touch its pages in order.
 const FORBIDDEN: usize = 64 << 10;
@@ -37,6 +38,7 @@ pub(super) struct StackLimit {
     block: ProcessorBlock,
     /// The first inaccessible address of the code around this one; zero if there is none.
     outer: usize,
+    stack_use: StackUse,
 }
 
 impl StackLimit {
@@ -47,7 +49,8 @@ impl StackLimit {
             return None;
         }
         let here = 0_u8;
-        let top = ((&raw const here).addr() - KERNEL_STACK) / PAGE * PAGE;
+        let start = (&raw const here).addr();
+        let top = (start - KERNEL_STACK) / PAGE * PAGE;
         let lowest = top - FORBIDDEN;
         // Our functions need some of the stack themselves.
         if !block.has_stack_below(lowest) {
@@ -56,12 +59,14 @@ impl StackLimit {
         let outer = block.stack_limit();
         allow(outer);
         forbid(block, lowest);
-        Some(Self { block, outer })
+        let stack_use = StackUse::begin(block, start, top);
+        Some(Self { block, outer, stack_use })
     }
 }
 
 impl Drop for StackLimit {
     fn drop(&mut self) {
+        self.stack_use.end();
         allow(self.block.stack_limit());
         forbid(self.block, self.outer);
     }

@@ -77,7 +77,7 @@ impl MappedObjects {
 }
 
 /// The range, the offset in the file and the path of a line of the list of mappings.
-fn mapping(line: &str) -> Option<((u64, u64), u64, &str)> {
+pub(super) fn mapping(line: &str) -> Option<((u64, u64), u64, &str)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let number = |text| u64::from_str_radix(text, 16).ok();
@@ -90,43 +90,55 @@ fn mapping(line: &str) -> Option<((u64, u64), u64, &str)> {
 /// The instructions of the frames at a fault, the innermost first. The first one is the faulting
 /// instruction; the others are in the call instruction.
 pub fn walk_stack(record: &CrashRecord, objects: &MappedObjects) -> Vec<u64> {
-    let mut registers = [0; RETURN_ADDRESS + 1];
-    for (number, from) in TABLE_ORDER.into_iter().enumerate() {
-        registers[number] = record.registers[from];
-    }
-    registers[RETURN_ADDRESS] = record.rip;
-    let stack = RecordedStack::new(record);
-    let mut files: Vec<(PathBuf, Option<UnwindTables>)> = Vec::new();
-    let mut frames = Vec::new();
-    while frames.len() < MAX_FRAMES && registers[RETURN_ADDRESS] != 0 || frames.is_empty() {
-        // The call is in front of its return address.
-        let address = registers[RETURN_ADDRESS].saturating_sub(u64::from(!frames.is_empty()));
-        frames.push(address);
-        let unwound = match objects.find(address) {
-            Some(object) => {
-                let known = files.iter().position(|(path, _)| *path == object.path);
-                let index = known.unwrap_or_else(|| {
-                    files.push((object.path.clone(), UnwindTables::read(&object.path)));
-                    files.len() - 1
-                });
-                let tables = files[index].1.as_ref();
-                let unwound = tables
-                    .and_then(|tables| tables.unwind(address - object.base, &registers, &stack));
-                // A call of data: nothing has run there.
-                let is_data = frames.len() == 1 && record.error & 0x10 != 0;
-                unwound.or_else(|| leaf(&registers, &stack).filter(|_| is_data))
-            }
-            // A call through a bad pointer: nothing has run there.
-            None if frames.len() == 1 => leaf(&registers, &stack),
-            None => None,
-        };
-        let Some(caller) = unwound else { break };
-        if caller[STACK_POINTER] <= registers[STACK_POINTER] {
-            break; // The stack is damaged.
+    UnwindFiles::default().walk(record, objects)
+}
+
+/// Files with their unwind tables, each read when it is needed first.
+#[derive(Default)]
+pub(super) struct UnwindFiles(Vec<(PathBuf, Option<UnwindTables>)>);
+
+impl UnwindFiles {
+    /// As [`walk_stack`].
+    pub(super) fn walk(&mut self, record: &CrashRecord, objects: &MappedObjects) -> Vec<u64> {
+        let mut registers = [0; RETURN_ADDRESS + 1];
+        for (number, from) in TABLE_ORDER.into_iter().enumerate() {
+            registers[number] = record.registers[from];
         }
-        registers = caller;
+        registers[RETURN_ADDRESS] = record.rip;
+        let stack = RecordedStack::new(record);
+        let files = &mut self.0;
+        let mut frames = Vec::new();
+        while frames.len() < MAX_FRAMES && registers[RETURN_ADDRESS] != 0 || frames.is_empty() {
+            // The call is in front of its return address.
+            let address = registers[RETURN_ADDRESS].saturating_sub(u64::from(!frames.is_empty()));
+            frames.push(address);
+            let unwound = match objects.find(address) {
+                Some(object) => {
+                    let known = files.iter().position(|(path, _)| *path == object.path);
+                    let index = known.unwrap_or_else(|| {
+                        files.push((object.path.clone(), UnwindTables::read(&object.path)));
+                        files.len() - 1
+                    });
+                    let tables = files[index].1.as_ref();
+                    let unwound = tables.and_then(|tables| {
+                        tables.unwind(address - object.base, &registers, &stack)
+                    });
+                    // A call of data: nothing has run there.
+                    let is_data = frames.len() == 1 && record.error & 0x10 != 0;
+                    unwound.or_else(|| leaf(&registers, &stack).filter(|_| is_data))
+                }
+                // A call through a bad pointer: nothing has run there.
+                None if frames.len() == 1 => leaf(&registers, &stack),
+                None => None,
+            };
+            let Some(caller) = unwound else { break };
+            if caller[STACK_POINTER] <= registers[STACK_POINTER] {
+                break; // The stack is damaged.
+            }
+            registers = caller;
+        }
+        frames
     }
-    frames
 }
 
 type Registers = [u64; RETURN_ADDRESS + 1];

@@ -4,21 +4,24 @@
 //! import in the processor block, then jumps to the function. So an event or a fault in our function
 //! has the place in the driver that called it.
 //!
-//! Before the jump it compares the IRQL with the limits of the import, and calls [`irql_breach`] if
-//! it is outside.
+//! Before the jump, if the stack pointer is lower than at any call before, the use of the stack is
+//! measured; then the IRQL is compared with the limits of the import, and [`irql_breach`] is called
+//! if it is outside.
 #![expect(unsafe_code, reason = "the part of a thunk that saves registers is assembly")]
 
 use super::load::Binding;
 use super::mapping::{Mapping, Protection};
 use super::parse::ImageError;
 use super::processor_block::{
-    CALLER, CALLER_FRAME, CALLER_STACK, IMPORT_NUMBER, IRQL, ProcessorBlock,
+    CALLER, CALLER_FRAME, CALLER_STACK, IMPORT_NUMBER, IRQL, LOWEST_CALL, ProcessorBlock,
 };
+use super::stack_use::{call_is_lower, frame_is_lower};
+use crate::crt_memory::__chkstk;
 use crate::entry::judge_in_thunk;
 use crate::import_irql::ImportIrql;
 
 /// The room for one thunk.
-const THUNK: usize = 128;
+const THUNK: usize = 160;
 
 /// The thunks of an image.
 #[derive(Debug)]
@@ -46,8 +49,6 @@ impl Thunks {
 /// The code of a thunk. It changes r11 and the flags only, which a caller does not rely on, not even
 /// that of `__chkstk`.
 fn code(number: usize, target: usize, irql: Option<&'static ImportIrql>) -> Vec<u8> {
-    /// `mov r11, row; call [rip + 2]; jmp behind the address of the function that is called`.
-    const JUDGE: u8 = 10 + 6 + 2 + 8;
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     let mut code = Vec::with_capacity(THUNK);
     code.extend([0x4c, 0x8b, 0x1c, 0x24]); // mov r11, [rsp]
@@ -60,28 +61,51 @@ fn code(number: usize, target: usize, irql: Option<&'static ImportIrql>) -> Vec<
     code.extend([0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[IMPORT_NUMBER], number
     code.extend(IMPORT_NUMBER.to_le_bytes());
     code.extend(number.to_le_bytes());
-    if let Some(irql) = irql.filter(|irql| irql.is_judged()) {
-        let (lowest, highest) = irql.limits();
-        let compare = |code: &mut Vec<u8>, limit: u8, jump: [u8; 2]| {
-            code.extend([0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[IRQL], limit
-            code.extend(IRQL.to_le_bytes());
-            code.push(limit);
-            code.extend(jump);
-        };
-        // At a level that is too low, the second comparison is skipped.
-        if lowest > 0 {
-            compare(&mut code, lowest, [0x72, 11]); // jb judge
-        }
-        compare(&mut code, highest, [0x76, JUDGE]); // jbe go
-        code.extend([0x49, 0xbb]); // judge: mov r11, row
-        code.extend(std::ptr::from_ref(irql).expose_provenance().to_le_bytes());
-        code.extend([0xff, 0x15, 2, 0, 0, 0]); // call [rip + 2]
-        code.extend([0xeb, 8]); // jmp go
-        code.extend((irql_breach as *const ()).expose_provenance().to_le_bytes());
-    }
-    code.extend([0xff, 0x25, 0, 0, 0, 0]); // go: jmp [rip]
+    // A probe has the size of a frame in rax.
+    let measure = if target == (__chkstk as *const ()).addr() {
+        code.extend([0x49, 0x89, 0xe3]); // mov r11, rsp
+        code.extend([0x49, 0x29, 0xc3]); // sub r11, rax
+        code.extend([0x65, 0x4c, 0x3b, 0x1c, 0x25]); // cmp r11, gs:[LOWEST_CALL]
+        frame_is_lower as *const ()
+    } else {
+        code.extend([0x65, 0x48, 0x3b, 0x24, 0x25]); // cmp rsp, gs:[LOWEST_CALL]
+        call_is_lower as *const ()
+    };
+    code.extend(LOWEST_CALL.to_le_bytes());
+    code.extend([0x73, 6]); // jae over the call
+    let judge = irql.filter(|irql| irql.is_judged()).map(judge_code).unwrap_or_default();
+    // call [rip + what is between here and the address behind the target]
+    code.extend([0xff, 0x15, 14 + u8::try_from(judge.len()).unwrap_or(0), 0, 0, 0]);
+    code.extend(judge);
+    code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp [rip]
     code.extend(target.to_le_bytes());
+    code.extend(measure.expose_provenance().to_le_bytes());
     code
+}
+
+/// Compares the IRQL with the limits of an import, and judges a call outside of them.
+fn judge_code(irql: &'static ImportIrql) -> Vec<u8> {
+    /// `mov r11, row; call [rip + 2]; jmp behind the address of the function that is called`.
+    const JUDGE: u8 = 10 + 6 + 2 + 8;
+    let mut code = Vec::new();
+    let (lowest, highest) = irql.limits();
+    let compare = |code: &mut Vec<u8>, limit: u8, jump: [u8; 2]| {
+        code.extend([0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[IRQL], limit
+        code.extend(IRQL.to_le_bytes());
+        code.push(limit);
+        code.extend(jump);
+    };
+    // At a level that is too low, the second comparison is skipped.
+    if lowest > 0 {
+        compare(&mut code, lowest, [0x72, 11]); // jb judge
+    }
+    compare(&mut code, highest, [0x76, JUDGE]); // jbe go
+    code.extend([0x49, 0xbb]); // judge: mov r11, row
+    code.extend(std::ptr::from_ref(irql).expose_provenance().to_le_bytes());
+    code.extend([0xff, 0x15, 2, 0, 0, 0]); // call [rip + 2]
+    code.extend([0xeb, 8]); // jmp go
+    code.extend((irql_breach as *const ()).expose_provenance().to_le_bytes());
+    code // go:
 }
 
 /// Judges a call with the row in r11. Keeps every register in which arguments can be.

@@ -6,10 +6,10 @@ use kernel::LiveObjects;
 use nt::image::DriverImage;
 use serde_json::{Value, json};
 use std::path::Path;
-use verify::{Finding, Severity, StackFrame};
+use verify::{Finding, Severity, StackFrame, ThreadStack};
 use windtunnel::{
-    AllowEntry, AllowList, AllowedFinding, CheckReport, Driver, DriverFile, ReportedFinding,
-    ScenarioReport, sentence,
+    AllowEntry, AllowList, AllowedFinding, CheckReport, DeepestStack, Driver, DriverFile,
+    ReportedFinding, ScenarioReport, sentence,
 };
 
 /// The version of the JSON schema: `docs/report.schema.json` describes the report of a check.
@@ -139,6 +139,8 @@ fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> V
         "allowed": scenario_report.allowed.iter().map(allowed).collect::<Vec<_>>(),
         "live": scenario_report.live.count(),
         "unguarded_blocks": scenario_report.unguarded,
+        "lock_orders_left_out": scenario_report.lock_orders_left_out,
+        "deepest_stack": scenario_report.stack.as_ref().map(deepest_stack),
     });
     if looks {
         let look =
@@ -169,7 +171,21 @@ fn finding(found: &ReportedFinding, repeat: &str) -> Value {
         "link": entry.and_then(verify::Entry::link),
         "repeat": repeat,
         "stack": it.stack.iter().map(frame).collect::<Vec<_>>(),
+        "threads": it.threads.iter().map(thread).collect::<Vec<_>>(),
         "consequences": it.consequences.iter().map(consequence).collect::<Vec<_>>(),
+    })
+}
+
+/// The deepest use of the kernel stack.
+fn deepest_stack(stack: &DeepestStack) -> Value {
+    json!({ "bytes": stack.bytes, "function": stack.function, "import": stack.import })
+}
+
+/// The call stack of another thread.
+fn thread(thread: &ThreadStack) -> Value {
+    json!({
+        "thread": thread.thread,
+        "stack": thread.stack.iter().map(frame).collect::<Vec<_>>(),
     })
 }
 

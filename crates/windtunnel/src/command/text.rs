@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use verify::Severity;
 use windtunnel::{
-    AllowList, BUILT_IN, CheckReport, Colour, Driver, DriverFile, FindingGroup, HostKind,
-    NativeUmd, Outcome, PrivateData, ScenarioReport, plural, sentence,
+    AllowList, BUILT_IN, CheckReport, Colour, DeepestStack, Driver, DriverFile, FindingGroup,
+    HostKind, NativeUmd, Outcome, PrivateData, ScenarioReport, plural, sentence,
 };
 
 /// Points to the explanation of the terms in reports.
@@ -143,6 +143,7 @@ pub(crate) fn print(
     } else {
         print_not_judged_line(report);
     }
+    print_stack(report, style.verbose);
     if let Some((path, allow)) = allow {
         print_allowed(report, path, allow);
     }
@@ -381,6 +382,19 @@ pub(crate) fn stopped_by(signal: StopSignal, report: &CheckReport, total: u64) -
     format!("{} stopped the check after {flown} of {total} flights", signal.name())
 }
 
+/// Prints the deepest use of the kernel stack: if it is more than half, or if all is listed.
+fn print_stack(report: &CheckReport, verbose: bool) {
+    const KERNEL_STACK: u64 = nt::image::KERNEL_STACK as u64;
+    let Some((scenario, stack)) = report.deepest_stack() else { return };
+    if verbose || stack.bytes > KERNEL_STACK / 2 {
+        let DeepestStack { bytes, function, import } = stack;
+        let import = import.as_ref().map_or(String::new(), |name| format!(" at a call of {name}"));
+        println!(
+            "\nKernel stack: {bytes} of {KERNEL_STACK} bytes used in {function}{import} ({scenario})"
+        );
+    }
+}
+
 /// What the run did not judge, in one line.
 fn print_not_judged_line(report: &CheckReport) {
     let entries = never_called(report).len();
@@ -410,9 +424,18 @@ fn print_not_judged_line(report: &CheckReport) {
     if unguarded > 0 {
         parts.push(format!("{unguarded} memory blocks without inaccessible pages"));
     }
+    parts.extend(lock_orders(report));
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));
     println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));
+}
+
+/// The lock acquisitions whose order was not judged.
+fn lock_orders(report: &CheckReport) -> Option<String> {
+    let left_out = usize::try_from(report.lock_orders_left_out()).unwrap_or(usize::MAX);
+    let what = plural(left_out, "acquisition");
+    let needs = "needs room for more than 4096 pairs of locks, or for more than 8 ways to hold one";
+    (left_out > 0).then(|| format!("the order of {what} of a lock under another one ({needs})"))
 }
 
 /// Prints what the run did not judge, as lists.
@@ -424,6 +447,9 @@ fn print_not_judged(report: &CheckReport) {
     let outside = flight::ExecutionContext::calls_without_context();
     if !outside.is_empty() {
         print_list("called on a thread that runs no driver", &outside);
+    }
+    if let Some(orders) = lock_orders(report) {
+        println!("  {orders}");
     }
     let catalogue = verify::catalogue().len();
     println!(

@@ -56,6 +56,8 @@ pub struct ScenarioReport {
     pub missing: BTreeMap<String, u64>,
     /// Pool blocks that were to be guarded, but there was no room for their inaccessible pages.
     pub unguarded: u64,
+    /// Why system calls by instructions of the driver's own were not judged, if they were not.
+    pub unfiltered: Option<String>,
 }
 
 impl ScenarioReport {
@@ -100,6 +102,17 @@ impl ScenarioReport {
             _ => 0,
         });
         self.unguarded += unguarded.sum::<u64>();
+        let unfiltered = flight_result.events.iter().find_map(|event| match &event.kind {
+            EventKind::SystemCallsUnfiltered { why } => Some(why),
+            _ => None,
+        });
+        if let Some(why) = unfiltered {
+            self.unfiltered = Some(format!(
+                "system calls by instructions of the driver's own, because the operating system \
+                 refuses a seccomp filter ({why}): they need a Linux kernel with \
+                 CONFIG_SECCOMP_FILTER, and no policy against the system call seccomp"
+            ));
+        }
         self.rule_counts.add(&flight_result.rule_counts);
         self.called.extend(flight_result.called);
         for (name, times) in flight_result.missing {

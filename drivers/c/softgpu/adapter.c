@@ -15,6 +15,9 @@ PAGED NTSTATUS NTAPI SgAddDevice(PDEVICE_OBJECT physical_device, PVOID *context)
     if (adapter == NULL)
         return STATUS_NO_MEMORY;
     adapter->PhysicalDeviceObject = physical_device;
+#ifdef FLAW_LEAK_IN_ADD_DEVICE
+    GetThings(adapter);
+#endif
     *context = adapter;
     return STATUS_SUCCESS;
 }
@@ -74,8 +77,8 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
 #ifdef FLAW_LOCKS
     UseLocks();
 #endif
-#ifdef FLAW_LEAK
-    LeakOne(adapter);
+#if defined(FLAW_LEAK) && !defined(FLAW_LEAK_IN_ADD_DEVICE)
+    GetThings(adapter);
 #endif
 #ifdef FLAW_ASSERTION
     FailAssertion();
@@ -102,6 +105,9 @@ PAGED NTSTATUS NTAPI SgStopDevice(PVOID context)
     PADAPTER adapter = context;
 
     GpuStop(&adapter->Gpu);
+#if defined(FLAW_LEAK) && !defined(FLAW_LEAK_IN_ADD_DEVICE)
+    GiveThingsBack();
+#endif
 #ifdef FLAW_PAGED_BLOCK
     FreeMemory(adapter->PagedBlock);
 #endif
@@ -110,6 +116,9 @@ PAGED NTSTATUS NTAPI SgStopDevice(PVOID context)
 
 PAGED NTSTATUS NTAPI SgRemoveDevice(PVOID context)
 {
+#ifdef FLAW_LEAK_IN_ADD_DEVICE
+    GiveThingsBack();
+#endif
 #ifndef FLAW_LEAK_ADAPTER
     FreeMemory(context);
 #endif

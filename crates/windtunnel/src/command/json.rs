@@ -139,6 +139,7 @@ fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> V
         "allowed": scenario_report.allowed.iter().map(allowed).collect::<Vec<_>>(),
         "live": scenario_report.live.count(),
         "unguarded_blocks": scenario_report.unguarded,
+        "not_judged": scenario_report.unfiltered.iter().collect::<Vec<_>>(),
     });
     if looks {
         let look =

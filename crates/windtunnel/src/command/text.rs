@@ -410,6 +410,7 @@ fn print_not_judged_line(report: &CheckReport) {
     if unguarded > 0 {
         parts.push(format!("{unguarded} memory blocks without inaccessible pages"));
     }
+    parts.extend(report.unfiltered().map(str::to_owned));
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));
     println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));
@@ -424,6 +425,9 @@ fn print_not_judged(report: &CheckReport) {
     let outside = flight::ExecutionContext::calls_without_context();
     if !outside.is_empty() {
         print_list("called on a thread that runs no driver", &outside);
+    }
+    if let Some(unfiltered) = report.unfiltered() {
+        println!("  {unfiltered}");
     }
     let catalogue = verify::catalogue().len();
     println!(

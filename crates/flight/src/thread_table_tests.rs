@@ -33,7 +33,7 @@ fn start_polling(host: &Arc<dyn Spawner>, role: Role, period: u64) -> Arc<Atomic
             counted.fetch_add(1, Ordering::Relaxed);
         }
     };
-    host.clone().start("polling", role, Box::new(body)).unwrap();
+    assert!(host.clone().start("polling", role, Box::new(body)).is_ok());
     turns
 }
 

@@ -317,3 +317,34 @@ fn a_system_call_of_a_driver_is_named_with_its_number() {
         assert_eq!(found["where"], "DxgkDdiDpcRoutine", "{extension}: {report}");
     }
 }
+
+/// A report without the judgement of system calls says so, and what the judgement needs.
+#[test]
+fn a_report_says_that_the_system_refuses_the_filter_of_system_calls() {
+    let refuse = build_c("tests/c/without_seccomp.c", "without_seccomp", &[]);
+    let file = drivers_folder().join("compute.sys");
+    let fly = |more: &[&str], refused: bool| {
+        let own = windtunnel_command();
+        let mut command =
+            Command::new(if refused { refuse.as_os_str() } else { own.get_program() });
+        if refused {
+            command.arg(own.get_program());
+        }
+        command.arg("check").arg(&file).args(["--scenario", "create-standalone"]).args(more);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let sentence = "system calls by instructions of the driver's own, because the operating system \
+                    refuses a seccomp filter (Operation not permitted (os error 1)): they need a \
+                    Linux kernel with CONFIG_SECCOMP_FILTER, and no policy against the system call \
+                    seccomp";
+    for more in [&[][..], &["--verbose"]] {
+        assert!(fly(more, true).contains(sentence), "{more:?}");
+        assert!(!fly(more, false).contains("seccomp"), "{more:?}");
+    }
+    let report: Value = serde_json::from_str(&fly(&["--json"], true)).unwrap();
+    assert_eq!(report["scenarios"][0]["not_judged"], serde_json::json!([sentence]), "{report}");
+    let report: Value = serde_json::from_str(&fly(&["--json"], false)).unwrap();
+    assert_eq!(report["scenarios"][0]["not_judged"], serde_json::json!([]), "{report}");
+}

@@ -218,18 +218,88 @@ fn pageable_memory_is_not_there_at_dispatch_level() {
     assert_eq!(finding["stack"][1]["function"], "SgDpcRoutine", "{finding}");
 }
 
+/// What is left of `DxgkDdiStartDevice` is found when `DxgkDdiStopDevice` returns, with the call that
+/// got it.
+#[test]
+fn what_is_left_at_the_stop_has_the_place_of_its_call() {
+    let sentence = "DxgkDdiStopDevice returned, but what the driver got since DxgkDdiStartDevice \
+                    is left: one ";
+    let (got, gave) =
+        ("made in GetThings (environment_flaws.h:", "made in GiveThingsBack (environment_flaws.h:");
+    for (name, rule, left, place) in [
+        ("leaks-key-handle", "WT-LEAK-001", "open handle", got),
+        ("leaks-lookaside-list", "WT-LEAK-002", "lookaside list", got),
+        ("leaks-io-mapping", "WT-LEAK-002", "mapping of MmMapIoSpace", got),
+        ("leaks-locked-pages", "WT-LEAK-002", "MDL with locked pages", got),
+        ("leaks-work-item", "WT-LEAK-002", "work item of IoAllocateWorkItem", got),
+        ("leaves-timer-set", "KMD-PNP-005", "timer that is set", got),
+        ("leaves-dpc-queued", "KMD-PNP-005", "queued DPC", gave),
+        ("leaves-work-item-queued", "KMD-PNP-005", "queued work item", gave),
+        ("leaves-thread-running", "KMD-PNP-005", "running thread", "(gpu.c:"),
+        ("leaks-thread-reference", "KMD-PNP-005", "reference to an object", "(gpu.c:"),
+        (
+            "leaks-contiguous-memory",
+            "KMD-PNP-005",
+            "block of contiguous memory or pages",
+            "(gpu.c:",
+        ),
+    ] {
+        assert_found(name, DDI, rule, &[&format!("{sentence}{left} ("), place], None);
+        assert_eq!(first_finding(name, DDI, "sys").1["where"], "DxgkDdiStopDevice");
+    }
+    for (name, place) in [
+        ("leaks-pool-block", "taken in GetThings (environment_flaws.h:"),
+        ("leaks-mdl", "taken in SgStartDevice (adapter.c:"),
+    ] {
+        let texts = ["DxgkDdiStopDevice returned, but pool block ", place];
+        assert_found(name, DDI, "KMD-PNP-005", &texts, None);
+    }
+}
+
+/// What is left of `DxgkDdiAddDevice` is not found before `DxgkDdiRemoveDevice` returns.
+#[test]
+fn what_is_left_at_the_removal_has_the_place_of_its_call() {
+    let sentence = "DxgkDdiRemoveDevice returned, but what the driver got since DxgkDdiAddDevice \
+                    is left: one ";
+    let place = "made in GetThings (environment_flaws.h:";
+    for (name, rule, left) in [
+        ("leaks-key-handle-at-removal", "WT-LEAK-001", "open handle"),
+        ("leaks-lookaside-list-at-removal", "WT-LEAK-002", "lookaside list"),
+        ("leaves-timer-set-at-removal", "KMD-PNP-003", "timer that is set"),
+        (
+            "leaks-contiguous-memory-at-removal",
+            "KMD-PNP-003",
+            "block of contiguous memory or pages",
+        ),
+    ] {
+        assert_found(name, DDI, rule, &[&format!("{sentence}{left} ("), place], None);
+    }
+    let texts = ["that DxgkDdiAddDevice took in GetThings (environment_flaws.h:"];
+    assert_found("leaks-pool-block-at-removal", DDI, "KMD-PNP-003", &texts, None);
+}
+
+/// Each stop reports what its own start got, and nothing is reported twice.
+#[test]
+fn what_is_left_is_counted_once_in_each_round() {
+    for name in ["leaks-key-handle", "leaks-key-handle-at-removal"] {
+        let file = drivers_folder().join("bad").join(format!("{name}.sys"));
+        let file = file.into_os_string().into_string().unwrap();
+        let (_, report) = json(&["check", &file, "--scenario", "pnp-restart"]);
+        let findings = report["scenarios"][0]["findings"].as_array().unwrap();
+        let places: Vec<&str> =
+            findings.iter().map(|finding| finding["where"].as_str().unwrap()).collect();
+        let expected =
+            if name == "leaks-key-handle" { "DxgkDdiStopDevice" } else { "DxgkDdiRemoveDevice" };
+        assert_eq!(places, [expected], "{report}");
+        let message = findings[0]["message"].as_str().unwrap();
+        assert!(message.contains(": one open handle (made in GetThings"), "{message}");
+    }
+}
+
 #[test]
 fn what_is_left_at_the_unload_has_the_place_of_its_call() {
-    let place = "made in LeakOne (environment_flaws.h:";
-    for (name, rule, left) in [
-        ("leaks-key-handle", "WT-LEAK-001", "one open handle"),
-        ("leaks-lookaside-list", "WT-LEAK-002", "one lookaside list"),
-        ("leaks-io-mapping", "WT-LEAK-002", "one mapping of MmMapIoSpace"),
-        ("leaks-locked-pages", "WT-LEAK-002", "one MDL with locked pages"),
-    ] {
-        assert_found(name, DDI, rule, &[left, place], None);
-    }
-    let left = ["the driver is unloaded, but it has left behind: running threads (1)"];
+    let left =
+        ["the driver is unloaded, but it has left: one running thread (made in ", "driver.c:"];
     assert_found("capture-leaves-thread", "ks-state-transitions", "WT-LEAK-003", &left, None);
 }
 
@@ -249,6 +319,9 @@ fn correct_uses_are_clean() {
         ("frame-that-fits", DDI),
         ("uses-paged-pool", DPC),
         ("gives-everything-back", DDI),
+        ("gives-everything-back", "pnp-restart"),
+        ("gives-everything-back-at-removal", DDI),
+        ("gives-everything-back-at-removal", "pnp-restart"),
     ] {
         for extension in ["sys", "so"] {
             let file = drivers_folder().join("bad").join(format!("{name}.{extension}"));

@@ -117,7 +117,7 @@ fn judge(events: &[Event], way: Way, which: &str) {
     let failed = verifier.findings().iter().any(|finding| finding.rule == RuleId::WT_START_001);
     let refuses = matches!(way, Way::RefusesBefore | Way::RefusesAfter);
     assert_eq!(failed, which.contains(START) && refuses, "{which}");
-    let left = events.iter().any(|event| event.kind == EventKind::PoolLeaked {});
+    let left = events.iter().any(|event| matches!(event.kind, EventKind::PoolLeaked { .. }));
     // Memory that a driver allocated and forgot is not freed by any other component.
     let lost = matches!(way, Way::RefusesAfter | Way::PanicsAfter);
     assert!(!left || lost, "{which}: its pool is not empty");

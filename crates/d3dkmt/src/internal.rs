@@ -12,6 +12,7 @@ use flight::{
     WaitResult, WaitToken,
 };
 use std::fmt::Write as _;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -91,13 +92,13 @@ impl Host for Workers {
 }
 
 impl Spawner for Workers {
-    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) -> io::Result<()> {
         let body = move |at: &mut Passive| {
             if let Err(panic) = caught(|| body(at)) {
                 resume_unwind(panic);
             }
         };
-        self.0.clone().start(name, role, Box::new(body));
+        self.0.clone().start(name, role, Box::new(body))
     }
 
     fn run_until_idle(&self, at: &mut Passive) {

@@ -15,7 +15,8 @@ use crate::random::next_random;
 use crate::spawner::{self, Spawner, ThreadBody};
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard};
 use crate::thread_table::{HostError, Role, Status, ThreadTable, panic_message};
-use crate::{Log, no_resources, thread};
+use crate::{Log, thread};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -134,7 +135,7 @@ impl Spawner for DeterministicHost {
         &self.log
     }
 
-    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) -> io::Result<()> {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();
         let spawned = sync::spawn(move || {
@@ -143,14 +144,10 @@ impl Spawner for DeterministicHost {
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
             host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
         });
-        match spawned {
-            Ok(handle) => self.state().handles.push(handle),
-            Err(why) => {
-                // The calling thread goes on: no other one is chosen.
-                self.state().table.finish(me, None);
-                no_resources(format_args!("the thread '{name}' cannot be started: {why}"));
-            }
-        }
+        // The calling thread goes on: no other one is chosen.
+        let handle = spawned.inspect_err(|_| self.state().table.finish(me, None))?;
+        self.state().handles.push(handle);
+        Ok(())
     }
 
     fn run_until_idle(&self, at: &mut Passive) {

@@ -619,13 +619,16 @@ events! {
     /// This many times the driver acquired a lock while it held another one, and there was no room
     /// to remember the order.
     LockOrderLeftOut "lock-order.left-out" { acquisitions: u64 }
+    /// The operating system refuses the filter that turns system calls of the driver's own into
+    /// faults.
+    SystemCallsUnfiltered "system-calls.unfiltered" { why: Text }
     /// A block that was allocated since the adapter started is still allocated after the driver
-    /// stopped the adapter.
-    PoolHeldAfterStop "pool.held-after-stop" {}
+    /// stopped the adapter. `allocated` is the place in the driver that allocated it, or empty.
+    PoolHeldAfterStop "pool.held-after-stop" { allocated: Text }
     /// An interrupt of the hardware is enabled or asserted after the driver stopped the adapter.
     InterruptLeft "interrupt.left-after-stop" {}
-    /// A block is still allocated when its driver is unloaded.
-    PoolLeaked "pool.leaked" {}
+    /// A block is still allocated when its driver is unloaded. `allocated` as above.
+    PoolLeaked "pool.leaked" { allocated: Text }
 
     /// An adapter is opened through a user-mode driver of this interface version.
     UserAdapterOpened "user-adapter.opened" { version: Hex }

@@ -3,7 +3,8 @@
 use crate::host::{Host, WaitResult, WaitToken};
 use crate::level::Passive;
 use crate::thread_table::Role;
-use crate::{EventKind, Log, Subject};
+use crate::{EventKind, Log, Subject, no_resources};
+use std::io;
 use std::sync::Arc;
 
 /// A worker that runs this many turns without parking would never end: its work creates more work.
@@ -14,8 +15,9 @@ pub type ThreadBody = Box<dyn FnOnce(&mut Passive) + Send>;
 
 /// A host that starts virtual threads. A scenario runs on either host.
 pub trait Spawner: Host {
-    /// Starts a virtual thread. Callers use `spawn` or `spawn_worker`, below and on each host.
-    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody);
+    /// Starts a virtual thread. Callers use `spawn` or `spawn_worker`, below and on each host. Fails if
+    /// the operating system has no thread for it.
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) -> io::Result<()>;
 
     /// Lets all other threads run until none can.
     fn run_until_idle(&self, at: &mut Passive);
@@ -61,13 +63,14 @@ impl dyn Spawner {
     }
 
     /// Starts a thread of a driver. When its wait ends with [`WaitResult::HostEnded`], the body
-    /// returns without running the driver's code again.
+    /// returns without running the driver's code again. Fails if the operating system has no thread
+    /// for it: a driver can go on without.
     pub fn spawn_driver_thread(
         self: &Arc<Self>,
         name: &str,
         body: impl FnOnce(&mut Passive) + Send + 'static,
-    ) {
-        self.clone().start(name, Role::Driver, Box::new(body));
+    ) -> io::Result<()> {
+        self.clone().start(name, Role::Driver, Box::new(body))
     }
 
     /// Starts a worker thread for the DPCs, timers or work items of a driver, with a deadline as
@@ -83,6 +86,13 @@ impl dyn Spawner {
     }
 }
 
+/// Starts a thread without which no flight goes on.
+fn start<C: Spawner + ?Sized>(host: &Arc<C>, name: &str, role: Role, body: ThreadBody) {
+    if let Err(why) = host.clone().start(name, role, body) {
+        no_resources(format_args!("the thread '{name}' cannot be started: {why}"));
+    }
+}
+
 /// Starts a client thread on any host.
 pub(crate) fn spawn<C: Spawner + ?Sized + 'static>(
     host: &Arc<C>,
@@ -95,7 +105,7 @@ pub(crate) fn spawn<C: Spawner + ?Sized + 'static>(
         body(at);
         enabled.wake(&ring);
     };
-    host.clone().start(name, Role::Client, Box::new(body));
+    start(host, name, Role::Client, Box::new(body));
     ended
 }
 
@@ -127,5 +137,5 @@ pub(crate) fn spawn_worker<C: Spawner + ?Sized + 'static>(
             }
         }
     };
-    host.clone().start(name, role, Box::new(body));
+    start(host, name, role, Box::new(body));
 }

@@ -33,7 +33,7 @@ fn start_polling(host: &Arc<dyn Spawner>, role: Role, period: u64) -> Arc<Atomic
             counted.fetch_add(1, Ordering::Relaxed);
         }
     };
-    host.clone().start("polling", role, Box::new(body));
+    assert!(host.clone().start("polling", role, Box::new(body)).is_ok());
     turns
 }
 
@@ -115,7 +115,8 @@ fn a_driver_that_waits_is_not_stuck_and_does_not_keep_the_run_alive() {
         host.spawn_driver_thread("waiting", move |at| {
             let result = waiting.park(at, &WaitToken::new("a stop event"), None);
             results.lock().unwrap().push(result);
-        });
+        })
+        .unwrap();
         let polling = start_polling(host, Role::Driver, MS);
         assert_eq!(host.driver_threads(), ["waiting", "polling"]);
         let result = host.park(at, &WaitToken::new("a fence"), Some(2 * MS));

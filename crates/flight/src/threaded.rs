@@ -21,8 +21,9 @@ use crate::level::Passive;
 use crate::spawner::{self, Spawner, ThreadBody};
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard, thread_local};
 use crate::thread_table::{HostError, Role, Status, ThreadTable, panic_message};
-use crate::{Log, no_resources, thread};
+use crate::{Log, thread};
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -286,7 +287,7 @@ impl Spawner for ThreadedHost {
         &self.log
     }
 
-    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) -> io::Result<()> {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();
         let spawned = sync::spawn(move || {
@@ -295,13 +296,9 @@ impl Spawner for ThreadedHost {
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
             host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
         });
-        match spawned {
-            Ok(handle) => self.state().handles.push(handle),
-            Err(why) => {
-                self.finish(me, None);
-                no_resources(format_args!("the thread '{name}' cannot be started: {why}"));
-            }
-        }
+        let handle = spawned.inspect_err(|_| self.finish(me, None))?;
+        self.state().handles.push(handle);
+        Ok(())
     }
 
     fn run_until_idle(&self, at: &mut Passive) {

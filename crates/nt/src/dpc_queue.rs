@@ -12,6 +12,7 @@
 
 use crate::dispatcher::ObjectMemory;
 use crate::machine::Machine;
+use crate::owned::{self, Origin};
 use crate::processor::{current, judge_routine_exit, run_routine};
 use crate::raised_time::judge_dpc;
 use crate::waits::{self, WaitEnd};
@@ -42,8 +43,20 @@ struct Entry {
     number: u64,
     /// The address of the DPC or timer.
     key: usize,
+    delayed: bool,
     routine: Routine,
     caller: Caller,
+}
+
+/// When a DPC runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Before the other DPCs that are queued.
+    First,
+    /// When the processor leaves `DISPATCH_LEVEL`.
+    Next,
+    /// Later: the DPC has a low importance, or a thread runs it.
+    Delayed,
 }
 
 /// Returns the routine of a DPC, read from its memory, and whether it is threaded.
@@ -55,11 +68,12 @@ pub(crate) enum Routine {
     Callback(Box<dyn FnOnce() + Send>),
 }
 
-/// The driver that queued an entry.
+/// The driver that queued an entry, and its call.
 #[derive(Clone)]
 pub(crate) struct Caller {
     context: ExecutionContext,
     log: Arc<Log>,
+    origin: Origin,
 }
 
 /// A timer that is set.
@@ -90,7 +104,8 @@ impl Queue {
     pub(crate) fn current(import: &'static str) -> Option<Self> {
         let (host, log) = current(import)?;
         let machine = Machine::of(&host);
-        Some(Self { host, machine, caller: Caller { context: ExecutionContext::capture(), log } })
+        let caller = Caller { context: ExecutionContext::capture(), log, origin: owned::origin() };
+        Some(Self { host, machine, caller })
     }
 
     /// Queues a DPC or a callback. `prepare` runs before, under the lock. Returns false if it is
@@ -98,7 +113,7 @@ impl Queue {
     pub(crate) fn insert(
         self,
         key: usize,
-        first: bool,
+        turn: Turn,
         routine: Routine,
         prepare: impl FnOnce(),
     ) -> bool {
@@ -109,7 +124,7 @@ impl Queue {
                 return false;
             }
             prepare();
-            state.push(key, first, routine, self.caller);
+            state.push(key, turn, routine, self.caller);
         }
         self.host.wake(&token);
         true
@@ -196,9 +211,10 @@ impl DpcState {
         self.count
     }
 
-    fn push(&mut self, key: usize, first: bool, routine: Routine, caller: Caller) {
-        let entry = Entry { number: self.next_number(), key, routine, caller };
-        if first {
+    fn push(&mut self, key: usize, turn: Turn, routine: Routine, caller: Caller) {
+        let delayed = turn == Turn::Delayed;
+        let entry = Entry { number: self.next_number(), key, delayed, routine, caller };
+        if turn == Turn::First {
             self.queue.push_front(entry);
         } else {
             self.queue.push_back(entry);
@@ -227,10 +243,18 @@ impl DpcQueue {
         cancelled.is_some()
     }
 
-    /// Number of queued DPCs and of timers that are set.
-    pub(crate) fn pending(&self) -> (usize, usize) {
+    /// The queued DPCs and the timers that are set.
+    pub(crate) fn pending(&self) -> (Vec<Origin>, Vec<Origin>) {
         let state = self.state();
-        (state.queue.len(), state.timers.len())
+        let dpcs = state.queue.iter().map(|entry| entry.caller.origin);
+        (dpcs.collect(), state.timers.values().map(|timer| timer.caller.origin).collect())
+    }
+
+    /// The queued DPCs that Windows, too, may not have run yet.
+    pub(crate) fn delayed(&self) -> Vec<Origin> {
+        let state = self.state();
+        let delayed = state.queue.iter().filter(|entry| entry.delayed);
+        delayed.map(|entry| entry.caller.origin).collect()
     }
 
     /// Lets the timers expire that are due, and runs the first entry. Returns false if there was
@@ -287,7 +311,7 @@ impl DpcQueue {
         if let Some((key, make)) = queued
             && !state.queue.iter().any(|entry| entry.key == key)
         {
-            state.push(key, false, make(), caller);
+            state.push(key, Turn::Next, make(), caller);
         }
         drop(state);
         drop(ended); // Outside the lock: its context may be the last owner of much.
@@ -307,7 +331,7 @@ fn run_entry(host: &Arc<dyn Host>, at: &mut Passive, entry: Entry) {
         Routine::Dpc(read) => (read(key), "a DPC routine"),
         Routine::Callback(body) => ((body, false), "a timer callback"),
     };
-    let run = || run_routine(host, &caller.log, body);
+    let run = || owned::run_routine_of(caller.origin, || run_routine(host, &caller.log, body));
     let (_, left) = if threaded { run() } else { at.raised(&**host, |_: &mut Dispatch| run()) };
     judge_routine_exit(&caller.log, name, &left);
     if !threaded {

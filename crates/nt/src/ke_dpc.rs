@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "a driver calls these as C")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
-use crate::dpc_queue::{Queue, Routine};
+use crate::dpc_queue::{Queue, Routine, Turn};
 use crate::entry::judge_irql;
 use crate::import_table::import_rows;
 use crate::machine::Machine;
@@ -52,6 +52,8 @@ pub struct Dpc {
 const DPC: u8 = 19;
 /// The type of a threaded DPC (`ThreadedDpcObject`).
 const THREADED_DPC: u8 = 26;
+/// `LowImportance`.
+const LOW_IMPORTANCE: u8 = 0;
 /// `MediumImportance`, the default.
 const MEDIUM_IMPORTANCE: u8 = 1;
 /// `HighImportance`: the DPC goes to the front of the queue.
@@ -86,14 +88,21 @@ pub(crate) fn read_dpc(address: usize) -> (Box<dyn FnOnce() + Send>, bool) {
     (Box::new(move || call.run()), dpc.kind == THREADED_DPC)
 }
 
-/// Whether a DPC goes to the front of the queue.
+/// When a DPC runs.
+///
+/// WINDOWS: the system does not process its queue for a DPC of low importance (documented).
 ///
 /// # Safety
 ///
 /// `dpc` points to a `KDPC`.
-unsafe fn is_important(dpc: *mut Dpc) -> bool {
+unsafe fn turn_of(dpc: *mut Dpc) -> Turn {
     // SAFETY: The caller's contract.
-    unsafe { dpc.read_unaligned() }.importance == HIGH_IMPORTANCE
+    let Dpc { kind, importance, .. } = unsafe { dpc.read_unaligned() };
+    match (kind, importance) {
+        (_, HIGH_IMPORTANCE) => Turn::First,
+        (THREADED_DPC, _) | (_, LOW_IMPORTANCE) => Turn::Delayed,
+        _ => Turn::Next,
+    }
 }
 
 unsafe fn initialize(dpc: *mut Dpc, kind: u8, routine: Option<DeferredRoutine>, context: PVOID) {
@@ -158,7 +167,7 @@ pub unsafe extern "win64-unwind" fn KeInsertQueueDpc(
         return 0;
     };
     // SAFETY: The caller's contract.
-    let first = unsafe { is_important(dpc) };
+    let turn = unsafe { turn_of(dpc) };
     let prepare = || {
         // SAFETY: The caller's contract.
         let mut value = unsafe { dpc.read_unaligned() };
@@ -166,7 +175,7 @@ pub unsafe extern "win64-unwind" fn KeInsertQueueDpc(
         // SAFETY: As above.
         unsafe { dpc.write_unaligned(value) };
     };
-    BOOLEAN::from(queue.insert(dpc.expose_provenance(), first, Routine::Dpc(read_dpc), prepare))
+    BOOLEAN::from(queue.insert(dpc.expose_provenance(), turn, Routine::Dpc(read_dpc), prepare))
 }
 
 /// Removes a DPC from the queue. Returns FALSE if it was not queued.

@@ -8,13 +8,14 @@
 
 use crate::clock::{UPTIME_AT_START, due_time};
 use crate::dispatcher::{ObjectKind, ObjectMemory};
-use crate::dpc_queue::{Expiry, MakeRoutine, Queue, Routine};
+use crate::dpc_queue::{Expiry, MakeRoutine, Queue, Routine, Turn};
 use crate::entry::{judge_at_most, judge_irql};
 use crate::import_table::import_rows;
 use crate::ke_dpc::{self, Dpc};
 use crate::ke_irql::APC_LEVEL;
 use crate::machine::Machine;
-use crate::ob::{ObjectReference, ObjectType};
+use crate::ob::{self, ObjectReference, ObjectType};
+use crate::owned::{self, OwnedKind};
 use crate::processor::current;
 use crate::waits::{self, WaitEnd};
 use abi::{BOOLEAN, PVOID};
@@ -255,6 +256,7 @@ pub extern "win64-unwind" fn ExAllocateTimer(
         // SAFETY: The object has room for the callback and its context.
         unsafe { memory.write(CALLBACK_OFFSET, (callback, context)) };
     }
+    owned::add(OwnedKind::Timer, timer.addr());
     timer
 }
 
@@ -316,13 +318,14 @@ pub unsafe extern "win64-unwind" fn ExDeleteTimer(
         if let (Some(callback), Some(queue)) = (parameters.callback, Queue::current(NAME)) {
             let routine = Callback::Deleted(callback, parameters.context).into_routine();
             // A timer's expiry is queued by its address; its deletion by the next one.
-            queue.insert(timer.addr() + 1, false, routine, || ());
+            queue.insert(timer.addr() + 1, Turn::Next, routine, || ());
         }
     }
     if let Some((host, _)) = current(NAME) {
         Machine::of(&host).dpcs.cancel(timer.addr());
     }
-    crate::ob::ObfDereferenceObject(timer);
+    owned::remove(OwnedKind::Timer, timer.addr());
+    ob::release(timer);
     cancelled
 }
 

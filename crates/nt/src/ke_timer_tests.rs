@@ -4,8 +4,7 @@ use crate::ke_dpc::{
     KeRemoveQueueDpc, KeSetImportanceDpc,
 };
 use crate::ke_wait::{KeDelayExecutionThread, KeWaitForSingleObject};
-use crate::pending_work;
-use crate::testing::{fly_on_both_hosts, fly_with};
+use crate::testing::{fly_on_both_hosts, fly_with, pending_work};
 use abi::status::{STATUS_SUCCESS, STATUS_TIMEOUT};
 use std::ptr;
 use std::sync::Mutex;
@@ -90,7 +89,7 @@ fn a_dpc_runs_once_at_dispatch_level_and_can_be_flushed() {
         let levels: Vec<(usize, u8)> =
             ran(extension).iter().map(|(argument, irql, _)| (*argument, *irql)).collect();
         assert_eq!(levels, [(1, 2), (2, 2)]);
-        assert_eq!(pending_work(host).dpcs, 0);
+        assert_eq!(pending_work(host).0, 0);
         // SAFETY: The DPC is in the leaked memory.
         assert_eq!(unsafe { KeRemoveQueueDpc(dpc_of(extension, 1)) }, 0, "it has run");
     });
@@ -108,7 +107,7 @@ fn a_queued_dpc_is_removed_or_goes_first() {
                 // SAFETY: The DPC is in the leaked memory.
                 unsafe { KeSetImportanceDpc(dpc_of(extension, 2), 2) };
                 assert_eq!(insert(extension, 2), 1);
-                assert_eq!(pending_work(host).dpcs, 3);
+                assert_eq!(pending_work(host).0, 3);
                 // SAFETY: As above.
                 assert_eq!(unsafe { KeRemoveQueueDpc(dpc_of(extension, 1)) }, 1);
                 KeFlushQueuedDpcs();
@@ -133,7 +132,7 @@ fn a_timer_expires_when_it_is_due() {
         assert_eq!(set_timer(extension, -500, 0), 0);
         assert_eq!(set_timer(extension, -1000, 0), 1, "it was set");
         assert_eq!(wait(timer(extension), -600), STATUS_TIMEOUT);
-        assert_eq!(pending_work(host).timers, 1);
+        assert_eq!(pending_work(host).1, 1);
         assert_eq!(wait(timer(extension), -5000), STATUS_SUCCESS);
         assert_eq!(host.now(), 1000);
         assert_eq!(wait(timer(extension), 0), STATUS_SUCCESS, "it stays signalled");

@@ -101,9 +101,9 @@ pub use ke_irql::{
 };
 pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeReleaseSpinLock};
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
-pub use machine::{DriverThread, PendingWork, driver_threads, pending_work, referenced_threads};
+pub use machine::{DriverThread, driver_threads, left_things};
 pub use mm::IoSpace;
-pub use owned::OwnedKind;
+pub use owned::{Origin, OwnedKind, Scope};
 pub use paged::protect_paged_memory;
 pub use pool::{PlaceNames, Pool, PoolObserver};
 pub use raised_time::judge_dpc;

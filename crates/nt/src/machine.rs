@@ -2,8 +2,10 @@
 //!
 //! A machine belongs to a host, and is found by it. It does not keep the host alive.
 
+use crate::Executive;
 use crate::dpc_queue::DpcQueue;
-use crate::ob::{self, ObjectReference};
+use crate::ob::ObjectReference;
+use crate::owned::{Origin, OwnedKind, Scope};
 use crate::work_queue::WorkQueue;
 use flight::Host;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,8 +33,9 @@ struct ThreadRecord {
     thread: DriverThread,
     /// Whether its start routine has not returned.
     lives: bool,
+    origin: Origin,
     /// The reference that the running thread holds to its own object.
-    own: Option<ObjectReference>,
+    _own: ObjectReference,
 }
 
 /// What a flight has once.
@@ -65,10 +68,14 @@ impl Machine {
     }
 
     /// Records that a driver's thread exists, with its own reference to its object.
-    pub(crate) fn add_thread(&self, name: &str, start_routine: usize, own: ObjectReference) {
-        own.set_name(self.object_name(name));
+    pub(crate) fn add_thread(
+        &self,
+        name: &str,
+        start_routine: usize,
+        (own, origin): (ObjectReference, Origin),
+    ) {
         let thread = DriverThread { name: name.to_owned(), start_routine, object: own.address() };
-        self.threads().push(ThreadRecord { thread, lives: true, own: Some(own) });
+        self.threads().push(ThreadRecord { thread, lives: true, origin, _own: own });
     }
 
     /// Records that a driver's thread runs no more code of the driver. Its object stays until
@@ -81,26 +88,9 @@ impl Machine {
         }
     }
 
-    /// Releases the own reference of a thread that has ended.
+    /// Forgets a thread that has ended or cannot be started, with its own reference.
     pub(crate) fn release_thread(&self, name: &str) {
-        let mut threads = self.threads();
-        // The reference is dropped under the lock, so that `referenced_threads` counts it or not.
-        if let Some(record) = threads.iter_mut().find(|record| record.thread.name == name) {
-            record.own = None;
-        }
-        threads.retain(|record| record.lives || self.references(record) > 0);
-    }
-
-    /// Number of references of the driver's to the object of a thread, with open handles.
-    fn references(&self, record: &ThreadRecord) -> usize {
-        let thread = &record.thread;
-        let all = ob::references(thread.object, &self.object_name(&thread.name));
-        all.saturating_sub(usize::from(record.own.is_some()))
-    }
-
-    /// A name that no other object has: addresses are used again.
-    fn object_name(&self, thread: &str) -> String {
-        format!("{:x} {thread}", std::ptr::from_ref(self).addr())
+        self.threads().retain(|record| record.thread.name != name);
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<ThreadRecord>> {
@@ -116,30 +106,25 @@ pub fn driver_threads(host: &Arc<dyn Host>) -> Vec<DriverThread> {
     threads.iter().filter(|record| record.lives).map(|record| record.thread.clone()).collect()
 }
 
-/// The threads that have ended and whose objects the driver still references, by a pointer or by a
-/// handle that is open; with the number of these references.
-pub fn referenced_threads(host: &Arc<dyn Host>) -> Vec<(DriverThread, usize)> {
+/// What the driver on this host has left, of a kind and in a scope, and what was not reported.
+pub fn left_things(
+    host: &Arc<dyn Host>,
+    executive: &Executive,
+    kind: OwnedKind,
+    scope: &Scope,
+) -> Vec<Origin> {
     let machine = Machine::of(host);
-    let threads = machine.threads();
-    let ended = threads.iter().filter(|record| !record.lives);
-    let counted = ended.map(|record| (record.thread.clone(), machine.references(record)));
-    counted.filter(|(_, references)| *references > 0).collect()
-}
-
-/// What a driver has queued and what has not run yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PendingWork {
-    /// Number of DPCs that are queued.
-    pub dpcs: usize,
-    /// Number of timers that are set.
-    pub timers: usize,
-    /// Number of work items that are queued or run.
-    pub work_items: usize,
-}
-
-/// What the driver on this host has queued.
-pub fn pending_work(host: &Arc<dyn Host>) -> PendingWork {
-    let machine = Machine::of(host);
-    let (dpcs, timers) = machine.dpcs.pending();
-    PendingWork { dpcs, timers, work_items: machine.work.pending() }
+    let origins = match kind {
+        OwnedKind::RunningThread => {
+            let threads = machine.threads();
+            threads.iter().filter(|record| record.lives).map(|record| record.origin).collect()
+        }
+        OwnedKind::QueuedDpc => machine.dpcs.pending().0,
+        OwnedKind::DelayedDpc => machine.dpcs.delayed(),
+        OwnedKind::SetTimer => machine.dpcs.pending().1,
+        OwnedKind::QueuedWorkItem => machine.work.pending().0,
+        OwnedKind::RunningWorkItem => machine.work.pending().1,
+        kind => executive.owned_origins(kind),
+    };
+    executive.unreported(origins, scope)
 }

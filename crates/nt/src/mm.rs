@@ -104,13 +104,6 @@ impl Executive {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of bytes of system memory that the driver has allocated and not freed.
-    pub fn owned_memory(&self) -> u64 {
-        let state = self.memory_state();
-        let owned = state.views.values().filter(|view| view.1).flat_map(|view| &view.0);
-        owned.chain(state.list_pages.values()).map(|run| run.bytes).sum()
-    }
-
     /// Sets the system memory, from which contiguous memory is allocated. Without it the executive
     /// creates its own.
     pub fn set_ram(&self, ram: Arc<dyn flight::Ram>) {
@@ -239,7 +232,11 @@ pub(crate) fn is_readable(address: usize) -> bool {
 
 fn contiguous(name: &'static str, bytes: usize, range: RangeInclusive<u64>) -> PVOID {
     judge_irql(name);
-    let allocate = || Executive::current(name)?.allocate_contiguous(bytes, range);
+    let allocate = || {
+        let address = Executive::current(name)?.allocate_contiguous(bytes, range)?;
+        owned::add(OwnedKind::Memory, address);
+        Some(address)
+    };
     guarded(None, allocate).map_or(null_mut(), with_exposed_provenance_mut)
 }
 
@@ -294,6 +291,7 @@ fn free_contiguous(name: &'static str, address: PVOID) {
     judge_irql(name);
     guarded((), || {
         let Some(executive) = Executive::current(name) else { return };
+        owned::remove(OwnedKind::Memory, address.addr());
         if !executive.unmap_physical(address.addr()) {
             dbg::print(name, format!("{name} of memory that is not allocated"));
         }

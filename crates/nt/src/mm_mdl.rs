@@ -420,6 +420,7 @@ pub unsafe extern "win64-unwind" fn MmAllocatePagesForMdlEx(
         }
         list.change_flags(PAGES_LOCKED, 0);
         executive.keep_pages(list.address(), run);
+        owned::add(OwnedKind::Memory, list.address());
         Some(list)
     };
     guarded(None, allocate).map_or(null_mut(), |list| list.0.pointer())
@@ -436,6 +437,7 @@ pub unsafe extern "win64-unwind" fn MmFreePagesFromMdl(list: PVOID) {
         list.unlock(NAME);
         if let Some(executive) = Executive::current(NAME) {
             executive.free_pages(list.address());
+            owned::remove(OwnedKind::Memory, list.address());
         }
     });
 }

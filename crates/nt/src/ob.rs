@@ -9,6 +9,7 @@
 
 use crate::handles;
 use crate::import_table::import_rows;
+use crate::owned::{self, OwnedKind};
 use abi::status::{
     STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_OBJECT_TYPE_MISMATCH, STATUS_SUCCESS,
 };
@@ -176,11 +177,16 @@ fn change_references(address: usize, by: isize) -> Option<isize> {
     Some(left)
 }
 
-/// Number of references to the object at an address, if it has this name.
-pub(crate) fn references(address: usize, name: &str) -> usize {
-    let objects = objects();
-    let named = objects.get(&address).filter(|object| object.name.as_deref() == Some(name));
-    named.map_or(0, |object| usize::try_from(object.references).unwrap_or(0))
+/// Releases the reference to an object that [`ObjectReference::into_pointer`] made the driver's.
+pub(crate) fn release(object: PVOID) {
+    change_references(object.addr(), -1);
+}
+
+/// References an object for the driver; returns the new count. `None` if there is no object.
+fn reference_for_driver(address: usize) -> Option<isize> {
+    let count = change_references(address, 1)?;
+    owned::add(OwnedKind::Reference, address);
+    Some(count)
 }
 
 fn kind_of(address: usize) -> Option<&'static ObjectType> {
@@ -228,7 +234,7 @@ pub unsafe extern "win64-unwind" fn ObReferenceObjectByHandle(
     if !fits {
         return STATUS_OBJECT_TYPE_MISMATCH;
     }
-    add_reference(address);
+    reference_for_driver(address);
     // SAFETY: The caller's contract.
     unsafe { object.write_unaligned(ptr::with_exposed_provenance_mut(address)) };
     if !information.is_null() {
@@ -268,7 +274,7 @@ pub extern "win64-unwind" fn ObReferenceObjectByPointer(
     if other {
         return STATUS_OBJECT_TYPE_MISMATCH;
     }
-    add_reference(object.addr());
+    reference_for_driver(object.addr());
     STATUS_SUCCESS
 }
 
@@ -285,7 +291,7 @@ pub extern "win64-unwind" fn ObReferenceObjectByPointerWithTag(
 
 /// References an object; returns the new count.
 pub extern "win64-unwind" fn ObfReferenceObject(object: PVOID) -> isize {
-    change_references(object.addr(), 1).unwrap_or(1)
+    reference_for_driver(object.addr()).unwrap_or(1)
 }
 
 /// As [`ObfReferenceObject`]; the tag is ignored.
@@ -295,6 +301,7 @@ pub extern "win64-unwind" fn ObfReferenceObjectWithTag(object: PVOID, _tag: u32)
 
 /// Releases a reference to an object; returns the new count. The last one ends the object.
 pub extern "win64-unwind" fn ObfDereferenceObject(object: PVOID) -> isize {
+    owned::remove(OwnedKind::Reference, object.addr());
     change_references(object.addr(), -1).unwrap_or(1)
 }
 

@@ -412,14 +412,17 @@ impl flight::Pool for Pool {
         let Some(before) = blocks.allocated_before_start.take() else { return };
         let kept = |state: &BlockState| match state {
             BlockState::Live(state) if state.number >= before => {
-                Some((state.number, state.memory.address()))
+                Some((state.number, state.memory.address(), state.allocated_by))
             }
             BlockState::Live(_) | BlockState::Freed => None,
         };
-        let mut kept: Vec<(u64, usize)> = blocks.by_address.values().filter_map(kept).collect();
+        let mut kept: Vec<(u64, usize, u64)> =
+            blocks.by_address.values().filter_map(kept).collect();
         kept.sort_unstable();
-        for (_, address) in kept {
-            self.log.emit(self.log.pointer_subject(address), || EventKind::PoolHeldAfterStop {});
+        for (_, address, allocated_by) in kept {
+            self.log.emit(self.log.pointer_subject(address), || EventKind::PoolHeldAfterStop {
+                allocated: crate::image::place(allocated_by).into(),
+            });
         }
     }
 
@@ -443,7 +446,9 @@ impl flight::Pool for Pool {
         left.sort_by_key(|live_block| live_block.number);
         for LiveBlock { memory, allocated_by, .. } in left {
             self.judge_slack(&memory, allocated_by);
-            self.log.emit(self.log.pointer_subject(memory.address()), || EventKind::PoolLeaked {});
+            self.log.emit(self.log.pointer_subject(memory.address()), || EventKind::PoolLeaked {
+                allocated: crate::image::place(allocated_by).into(),
+            });
             self.log.release_pointer(memory.address());
         }
     }

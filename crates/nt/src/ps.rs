@@ -10,14 +10,18 @@
 use crate::abandon::{self, Abandoned};
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::entry::judge_irql;
+use crate::handles;
 use crate::import_table::import_rows;
 use crate::ke_mutex::owned_by_this_thread;
 use crate::ke_thread::{DEFAULT_PRIORITY, PRIORITY_OFFSET};
 use crate::machine::Machine;
 use crate::ob::{ObjectReference, PsThreadType};
+use crate::owned::{self, Origin};
 use crate::processor::{current, judge_routine_exit, run_routine};
 use crate::waits::{self, log_misuse};
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
+use abi::status::{
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
+};
 use abi::{BOOLEAN, NTSTATUS, PVOID};
 use flight::{ExecutionContext, Host, Irql, Log};
 use std::cell::{Cell, RefCell};
@@ -139,12 +143,20 @@ pub unsafe extern "win64-unwind" fn PsCreateSystemThread(
         unsafe { client_id.write_unaligned([SYSTEM_PROCESS_ID, id]) };
     }
     let name = format!("driver thread {number}");
-    machine.add_thread(&name, (routine as *const ()).addr(), thread);
+    let origin = owned::origin();
+    machine.add_thread(&name, (routine as *const ()).addr(), (thread, origin));
     let (captured, start) = (ExecutionContext::capture(), Start(routine, context));
     let spawner = host.clone().spawner();
-    let life = ThreadLife { name: name.clone(), object, memory, start };
-    spawner.spawn_driver_thread(&name, move |_| life.run(&host, &log, captured));
-    STATUS_SUCCESS
+    let life = ThreadLife { name: name.clone(), object, memory, origin, start };
+    if spawner.spawn_driver_thread(&name, move |_| life.run(&host, &log, captured)).is_ok() {
+        return STATUS_SUCCESS;
+    }
+    // The operating system has no thread, as Windows can have none.
+    machine.release_thread(&name);
+    handles::close(opened);
+    // SAFETY: The caller's contract.
+    unsafe { handle.write_unaligned(0) };
+    STATUS_INSUFFICIENT_RESOURCES
 }
 
 /// A driver's thread before it runs. Its record in the machine keeps its object alive.
@@ -152,6 +164,7 @@ struct ThreadLife {
     name: String,
     object: usize,
     memory: Option<ObjectMemory>,
+    origin: Origin,
     start: Start,
 }
 
@@ -165,7 +178,7 @@ impl ThreadLife {
             // SAFETY: The driver asked for this call.
             unsafe { routine(context) };
         };
-        let (ended, left) = run_routine(host, log, routine);
+        let (ended, left) = owned::run_routine_of(self.origin, || run_routine(host, log, routine));
         OF_DRIVER.set(false);
         THREAD.set(0);
         if ended == Err(Abandoned::HostEnded) {

@@ -7,7 +7,10 @@ use crate::ob::{ObReferenceObjectByHandle, ObfDereferenceObject};
 use crate::processor::run_driver;
 use crate::testing::{fly_on_both_hosts, fly_with};
 use abi::status::STATUS_TIMEOUT;
-use flight::{DeterministicHost, ThreadedHost};
+use flight::{
+    DeterministicHost, Passive, Role, Spawner, ThreadBody, ThreadedHost, WaitResult, WaitToken,
+};
+use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -113,14 +116,8 @@ fn a_thread_ends_and_is_waited_for() {
         let counts = (driver.turns.load(Ordering::Relaxed), driver.left.load(Ordering::Relaxed));
         assert_eq!(counts, (1, 0), "PsTerminateSystemThread does not return");
         assert!(driver_threads(host).is_empty());
-        let left = crate::referenced_threads(host);
-        assert_eq!(
-            left.iter().map(|(thread, count)| (thread.object, *count)).collect::<Vec<_>>(),
-            [(thread.addr(), 1)]
-        );
         // The handle is closed. On the threaded host the ending thread may still hold its object.
         assert!(ObfDereferenceObject(thread) <= 1);
-        assert!(crate::referenced_threads(host).is_empty());
     });
 }
 
@@ -275,5 +272,83 @@ fn every_thread_has_an_object_and_an_id() {
             PsGetVersion(&raw mut major, ptr::null_mut(), &raw mut build, ptr::null_mut())
         };
         assert_eq!((checked, major, build), (0, 10, 19_041));
+    });
+}
+
+/// A host without a thread for a driver, as an operating system that has reached a limit.
+struct NoDriverThreads(Arc<dyn Host>);
+
+impl Host for NoDriverThreads {
+    fn park(&self, at: &mut Passive, token: &WaitToken, deadline: Option<u64>) -> WaitResult {
+        self.0.park(at, token, deadline)
+    }
+
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn wake(&self, token: &WaitToken) {
+        self.0.wake(token);
+    }
+
+    fn yield_point(&self, at: &mut Passive) {
+        self.0.yield_point(at);
+    }
+
+    fn pass_time(&self, time: u64) {
+        self.0.pass_time(time);
+    }
+
+    fn spawner(self: Arc<Self>) -> Arc<dyn Spawner> {
+        self
+    }
+}
+
+impl Spawner for NoDriverThreads {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) -> io::Result<()> {
+        match role {
+            Role::Driver => Err(io::Error::from(io::ErrorKind::WouldBlock)),
+            _ => self.0.clone().spawner().start(name, role, body),
+        }
+    }
+
+    fn run_until_idle(&self, at: &mut Passive) {
+        self.0.clone().spawner().run_until_idle(at);
+    }
+
+    fn log(&self) -> &Log {
+        unreachable!("no thread of the driver runs")
+    }
+
+    fn driver_threads(&self) -> Vec<String> {
+        self.0.clone().spawner().driver_threads()
+    }
+}
+
+#[test]
+fn without_a_thread_of_the_operating_system_the_driver_gets_a_status() {
+    fly_with(0, |host, log, _| {
+        let host: Arc<dyn Host> = Arc::new(NoDriverThreads(host.clone()));
+        let executive = crate::Executive::new("many threads");
+        run_driver(&host, log, || {
+            executive.run_driver(|| {
+                let (mut handle, null) = (7, ptr::null_mut);
+                // SAFETY: The thread is not started.
+                let status = unsafe {
+                    PsCreateSystemThread(
+                        &raw mut handle,
+                        0,
+                        null(),
+                        null(),
+                        ptr::null_mut(),
+                        Some(wait_and_terminate),
+                        null(),
+                    )
+                };
+                assert_eq!((status, handle), (STATUS_INSUFFICIENT_RESOURCES, 0));
+            });
+        });
+        assert!(driver_threads(&host).is_empty());
+        assert!(executive.owned_origins(crate::OwnedKind::Handle).is_empty(), "it is closed");
     });
 }

@@ -1,5 +1,6 @@
 //! What the tests of this crate share.
 
+use crate::machine::Machine;
 use crate::processor::{ExitState, run_driver};
 use flight::{DeterministicHost, Host, Log, Passive, ThreadedHost};
 use std::sync::Arc;
@@ -45,4 +46,11 @@ pub(crate) fn fly_on_both_hosts(body: impl Fn(&Arc<dyn Host>, &mut Passive)) {
         run_driver(&host, &log, || body(&host, at));
     });
     flown.unwrap();
+}
+
+/// Number of queued DPCs, of timers that are set, and of work items that are queued or run.
+pub(crate) fn pending_work(host: &Arc<dyn Host>) -> (usize, usize, usize) {
+    let machine = Machine::of(host);
+    let ((dpcs, timers), (queued, running)) = (machine.dpcs.pending(), machine.work.pending());
+    (dpcs.len(), timers.len(), queued.len() + running.len())
 }

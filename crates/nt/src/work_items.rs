@@ -8,7 +8,8 @@
 
 use crate::entry::judge_irql;
 use crate::import_table::import_rows;
-use crate::ob::{ObfDereferenceObject, ObjectReference, ObjectType};
+use crate::ob::{self, ObjectReference, ObjectType};
+use crate::owned::{self, OwnedKind};
 use crate::processor::current;
 use crate::waits::log_misuse;
 use crate::work_queue;
@@ -130,6 +131,7 @@ pub extern "win64-unwind" fn IoAllocateWorkItem(device: PVOID) -> *mut IoWorkIte
     let value = IoWorkItem { object: device, queued: 0, reserved: [0; 6] };
     // SAFETY: The item has just been made, with room for this.
     unsafe { item.write(value) };
+    owned::add(OwnedKind::WorkItem, item.addr());
     item
 }
 
@@ -141,7 +143,8 @@ pub extern "win64-unwind" fn IoAllocateWorkItem(device: PVOID) -> *mut IoWorkIte
 pub unsafe extern "win64-unwind" fn IoFreeWorkItem(item: *mut IoWorkItem) {
     // SAFETY: The caller's contract.
     if unsafe { is_free("IoFreeWorkItem", item) } {
-        ObfDereferenceObject(item.cast());
+        owned::remove(OwnedKind::WorkItem, item.addr());
+        ob::release(item.cast());
     }
 }
 
@@ -347,7 +350,7 @@ mod tests {
                 queue();
                 // SAFETY: As above: it is queued, so that this does not free it.
                 unsafe { IoFreeWorkItem(item) };
-                assert_eq!(crate::pending_work(host).work_items, 1);
+                assert_eq!(crate::testing::pending_work(host).2, 1);
                 shared.wait(1);
                 assert_eq!(shared.runs.load(Ordering::Relaxed), 1);
             });

@@ -4,6 +4,7 @@
 //! [`MAX_WORKERS`].
 
 use crate::machine::Machine;
+use crate::owned::{self, Origin};
 use crate::processor::{current, judge_routine_exit, run_routine};
 use flight::{ExecutionContext, Host, Log, WaitToken};
 use std::collections::VecDeque;
@@ -21,7 +22,8 @@ struct WorkState {
     work_available: Option<WaitToken>,
     queue: VecDeque<WorkItem>,
     workers: usize,
-    busy: usize,
+    /// The items whose routines run.
+    running: Vec<Origin>,
 }
 
 /// A queued work item.
@@ -29,19 +31,21 @@ struct WorkItem {
     run: Box<dyn FnOnce() + Send>,
     context: ExecutionContext,
     log: Arc<Log>,
+    origin: Origin,
 }
 
 /// Queues a work item. Returns false if no driver runs on this thread.
 pub(crate) fn queue(import: &'static str, run: Box<dyn FnOnce() + Send>) -> bool {
     let Some((host, log)) = current(import) else { return false };
     let machine = Machine::of(&host);
-    let item = WorkItem { run, context: ExecutionContext::capture(), log };
+    let origin = owned::origin();
+    let item = WorkItem { run, context: ExecutionContext::capture(), log, origin };
     let (token, started) = {
         let mut state = machine.work.state();
         state.queue.push_back(item);
         let new = || WaitToken::new("a work item of the driver's");
         let token = state.work_available.get_or_insert_with(new).clone();
-        let needed = state.queue.len() + state.busy > state.workers;
+        let needed = state.queue.len() + state.running.len() > state.workers;
         let starts = needed && state.workers < MAX_WORKERS;
         state.workers += usize::from(starts);
         (token, starts.then_some(state.workers))
@@ -75,10 +79,10 @@ impl Drop for ClearsQueue {
 }
 
 impl WorkQueue {
-    /// Number of work items that are queued or run.
-    pub(crate) fn pending(&self) -> usize {
+    /// The work items that are queued, and those whose routines run.
+    pub(crate) fn pending(&self) -> (Vec<Origin>, Vec<Origin>) {
         let state = self.state();
-        state.queue.len() + state.busy
+        (state.queue.iter().map(|item| item.origin).collect(), state.running.clone())
     }
 
     /// Runs the first item. Returns false if there is none.
@@ -86,17 +90,20 @@ impl WorkQueue {
         let item = {
             let mut state = self.state();
             let item = state.queue.pop_front();
-            state.busy += usize::from(item.is_some());
+            state.running.extend(item.as_ref().map(|item| item.origin));
             item
         };
-        let Some(WorkItem { run, context, log }) = item else { return false };
+        let Some(WorkItem { run, context, log, origin }) = item else { return false };
         let entered = context.enter();
-        let (ended, left) = run_routine(host, &log, run);
+        let (ended, left) = owned::run_routine_of(origin, || run_routine(host, &log, run));
         if ended.is_ok() {
             judge_routine_exit(&log, "a work item", &left);
         }
         drop(entered);
-        self.state().busy -= 1;
+        let mut state = self.state();
+        if let Some(index) = state.running.iter().position(|running| *running == origin) {
+            state.running.swap_remove(index);
+        }
         true
     }
 

@@ -59,7 +59,7 @@ pub struct TableDriver {
     pub(crate) children: AtomicU32,
     pub(crate) physical_device: usize,
     pub(crate) hardware: Hardware,
-    pool: Arc<Pool>,
+    pub(crate) pool: Arc<Pool>,
     adapter: Mutex<Option<Adapter>>,
     /// The door of an adapter that was removed.
     removed_door: Mutex<Option<Arc<Door>>>,
@@ -322,8 +322,8 @@ impl Miniport for TableDriver {
         self.call_query_child_status(child)
     }
 
-    fn stop_device(&self, _at: &mut Passive) -> DriverResult<()> {
-        self.call_stop_device()
+    fn stop_device(&self, at: &mut Passive) -> DriverResult<()> {
+        self.call_stop_device(at)
     }
 
     fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
@@ -345,10 +345,10 @@ impl Miniport for TableDriver {
 
     fn stop_device_and_release_post_display_ownership(
         &self,
-        _at: &mut Passive,
+        at: &mut Passive,
         target: u32,
     ) -> DriverResult<()> {
-        self.call_stop_and_release_post_display(target)
+        self.call_stop_and_release_post_display(at, target)
     }
 
     fn reset_device(&self, _at: &mut DeviceLevel) -> DriverResult<()> {

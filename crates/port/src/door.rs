@@ -3,14 +3,15 @@
 
 use crate::dma_buffers::DmaBuffers;
 use crate::hardware::{Hardware, HardwareState};
+use crate::left_behind::AcquiredRanges;
 use crate::registry::Registry;
 use crate::system_handle::{HandleKind, describe_system_handle};
 use crate::version::InterfaceVersion;
 use abi::HANDLE;
 use flight::{Attachment, ExecutionContext};
 use kernel::callbacks::KernelCallbacks;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 static DOORS: Registry<Door> = Registry::new();
 
@@ -26,6 +27,7 @@ pub(crate) struct Door {
     physical_device: usize,
     hardware: HardwareState,
     dma_buffers: DmaBuffers,
+    acquired: Mutex<AcquiredRanges>,
 }
 
 impl Door {
@@ -37,7 +39,7 @@ impl Door {
         hardware: &Hardware,
         dma_buffers: DmaBuffers,
     ) -> Arc<Self> {
-        let (started, context) = Default::default();
+        let (started, context, acquired) = Default::default();
         let hardware = HardwareState::new(hardware);
         DOORS.insert(|key| Self {
             key,
@@ -48,6 +50,7 @@ impl Door {
             physical_device,
             hardware,
             dma_buffers,
+            acquired,
         })
     }
 
@@ -116,6 +119,11 @@ impl Door {
     /// The DMA buffers that the driver has pointers to.
     pub(crate) fn dma_buffers(&self) -> &DmaBuffers {
         &self.dma_buffers
+    }
+
+    /// What the driver got in `DxgkDdiAddDevice` and `DxgkDdiStartDevice`.
+    pub(crate) fn acquired(&self) -> MutexGuard<'_, AcquiredRanges> {
+        self.acquired.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The interface version of the driver.

@@ -32,6 +32,7 @@ mod hardware;
 mod interface;
 mod interrupt;
 pub mod ks;
+mod left_behind;
 mod load;
 mod mdl;
 mod mmu;
@@ -64,10 +65,8 @@ pub use interface::{CALLBACKS, CallbackSupport};
 pub use kernel::ddi::UNCALLED;
 pub use kernel::miniport::DriverKind;
 pub use ks::KsDriver;
-pub use load::{
-    LoadContext, LoadError, Registered, judge_stream_unload, judge_unload, resolve_import,
-    run_driver_entry,
-};
+pub use left_behind::{judge_stream_unload, judge_unload};
+pub use load::{LoadContext, LoadError, Registered, resolve_import, run_driver_entry};
 pub use status::{result_from_status, status_name};
 pub use system_handle::describe_system_handle;
 pub use table::TableError;

@@ -17,9 +17,9 @@ use abi::status::{
     STATUS_SUCCESS,
 };
 use abi::{NTSTATUS, PDRIVER_OBJECT, UNICODE_STRING, nt_success};
-use flight::{Attachment, Component, ExecutionContext, Host, Log, RuleId, Subject};
+use flight::{Attachment, ExecutionContext, Host, Log};
 use nt::image::{Binding, Module};
-use nt::{DeviceControl, DriverObject, Executive, OwnedKind, Pool, RequestHandler, processor};
+use nt::{DeviceControl, DriverObject, Executive, Pool, RequestHandler, processor};
 use std::ffi::c_void;
 use std::fmt;
 use std::path::PathBuf;
@@ -197,80 +197,6 @@ pub unsafe fn run_driver_entry(
         }
         (None, None) => Err(LoadError::Nothing),
     }
-}
-
-/// Entry rules: what a display driver started or got is gone when it is unloaded.
-pub fn judge_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
-    judge_left_behind(RuleId::KMD_PNP_005, "DxgkDdiUnload", host, log, pool);
-}
-
-/// Entry rules: what an `AVStream` minidriver started or got is gone when it is unloaded.
-pub fn judge_stream_unload(host: &Arc<dyn Host>, log: &Log, pool: &Pool) {
-    judge_left_behind(RuleId::WT_LEAK_003, "DriverUnload", host, log, pool);
-}
-
-/// Judges what is left when a driver is unloaded: by `rule` its threads, timers, DPCs and work items,
-/// and the memory that it got from the memory manager.
-fn judge_left_behind(
-    rule: RuleId,
-    entry: &'static str,
-    host: &Arc<dyn Host>,
-    log: &Log,
-    pool: &Pool,
-) {
-    let threads = nt::driver_threads(host).len();
-    let work = nt::pending_work(host);
-    let referenced = nt::referenced_threads(host).len();
-    let memory = pool.executive().map_or(0, |executive| executive.owned_memory());
-    let left: Vec<String> = [
-        ("running threads", threads as u64),
-        ("ended threads with references", referenced as u64),
-        ("timers that are set", work.timers as u64),
-        ("queued DPCs", work.dpcs as u64),
-        ("queued work items", work.work_items as u64),
-        ("bytes of contiguous memory and pages", memory),
-    ]
-    .into_iter()
-    .filter(|(_, count)| *count > 0)
-    .map(|(what, count)| format!("{what} ({count})"))
-    .collect();
-    let broken = (!left.is_empty())
-        .then(|| format!("the driver is unloaded, but it has left behind: {}", left.join(", ")));
-    log.judge(rule, Component::Driver, Subject::RUN, entry, broken);
-    if let Some(executive) = pool.executive() {
-        judge_owned(entry, log, executive);
-    }
-}
-
-/// Entry rules: a driver that is unloaded has given back what it got from the executive.
-fn judge_owned(entry: &'static str, log: &Log, executive: &Executive) {
-    /// The places that a sentence names.
-    const MAX_PLACES: usize = 3;
-    let left = |kind: OwnedKind, (one, many): (&str, &str)| {
-        let places = executive.owned_things(kind);
-        let named = places.iter().filter(|place| !place.is_empty()).take(MAX_PLACES);
-        let named: Vec<&str> = named.map(|place| place.trim_start()).collect();
-        let made =
-            if named.is_empty() { String::new() } else { format!(" (made {})", named.join(", ")) };
-        match places.len() {
-            0 => None,
-            1 => Some(format!("one {one}{made}")),
-            count => Some(format!("{count} {many}{made}")),
-        }
-    };
-    let judge = |rule, left: Vec<String>| {
-        let broken = (!left.is_empty())
-            .then(|| format!("the driver is unloaded, but it has left: {}", left.join("; ")));
-        log.judge(rule, Component::Driver, Subject::RUN, entry, broken);
-    };
-    let handles = left(OwnedKind::Handle, ("open handle", "open handles"));
-    judge(RuleId::WT_LEAK_001, handles.into_iter().collect());
-    let others = [
-        left(OwnedKind::LookasideList, ("lookaside list", "lookaside lists")),
-        left(OwnedKind::Mapping, ("mapping of MmMapIoSpace", "mappings of MmMapIoSpace")),
-        left(OwnedKind::LockedPages, ("MDL with locked pages", "MDLs with locked pages")),
-    ];
-    judge(RuleId::WT_LEAK_002, others.into_iter().flatten().collect());
 }
 
 /// The device of the graphics kernel, which `displib` asks for the functions that register a driver.

@@ -18,7 +18,7 @@ use abi::miniport::{
     PowerActionHibernate, PowerActionNone, PowerActionSleep, PowerDeviceD0, PowerDeviceD3,
 };
 use abi::{GUID, LUID};
-use flight::{EventKind, RuleId};
+use flight::{EventKind, Passive, RuleId};
 use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{DriverError, DriverKind, DriverResult, Interrupt};
 use kernel::power::{PowerAction, PowerState, PowerTarget, SetPowerArgs};
@@ -69,13 +69,16 @@ impl TableDriver {
         let door = Door::open(version, services.clone(), device, &self.hardware, buffers);
         let mut context = ptr::null_mut();
 
-        let status = self.run_driver(&door, || {
-            shown::in_out(&mut context, |context| {
-                // SAFETY: By invariant 1 the function is valid; `context` outlives the call, even
-                // if it unwinds.
-                unsafe { call(pointer(self.physical_device), context) }
+        let (status, got) = self.count_things(|| {
+            self.run_driver(&door, || {
+                shown::in_out(&mut context, |context| {
+                    // SAFETY: By invariant 1 the function is valid; `context` outlives the call, even
+                    // if it unwinds.
+                    unsafe { call(pointer(self.physical_device), context) }
+                })
             })
         });
+        door.acquired().add = got;
 
         result_from_status(status)?;
         // WINDOWS: success without a context declines the device (documented): the driver is not
@@ -112,7 +115,7 @@ impl TableDriver {
         let (mut sources, mut children) = (UNSET, UNSET);
 
         door.set_started(true);
-        let status = self.run_driver(&door, || {
+        let body = || {
             shown::in_out(&mut info, |info| {
                 shown::in_out(&mut interface, |interface| {
                     shown::in_out(&mut sources, |sources| {
@@ -124,7 +127,9 @@ impl TableDriver {
                     })
                 })
             })
-        });
+        };
+        let (status, got) = self.count_things(|| self.run_driver(&door, body));
+        door.acquired().start = Some(got);
 
         result_from_status(status).inspect_err(|_| door.set_started(false))?;
         judge_counts(services, sources, children);
@@ -149,17 +154,22 @@ impl TableDriver {
         Ok(())
     }
 
-    pub(crate) fn call_stop_device(&self) -> DriverResult<()> {
+    pub(crate) fn call_stop_device(&self, at: &mut Passive) -> DriverResult<()> {
         let call = self.table.DxgkDdiStopDevice.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
         // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
         door.set_started(false);
         end_mappings(&door, "DxgkDdiStopDevice");
+        self.judge_stop(at, &door, "DxgkDdiStopDevice");
         result_from_status(status)
     }
 
-    pub(crate) fn call_stop_and_release_post_display(&self, target: u32) -> DriverResult<()> {
+    pub(crate) fn call_stop_and_release_post_display(
+        &self,
+        at: &mut Passive,
+        target: u32,
+    ) -> DriverResult<()> {
         const NAME: &str = "DxgkDdiStopDeviceAndReleasePostDisplayOwnership";
         let call = self.table.DxgkDdiStopDeviceAndReleasePostDisplayOwnership;
         let call = call.ok_or(DriverError::NoEntryPoint)?;
@@ -175,6 +185,7 @@ impl TableDriver {
         result_from_status(status)?;
         door.set_started(false);
         end_mappings(&door, NAME);
+        self.judge_stop(at, &door, NAME);
         Ok(())
     }
 
@@ -226,6 +237,7 @@ impl TableDriver {
         let Adapter { door, context, .. } = adapter;
         // SAFETY: By invariants 1 and 2 the function and `context` are valid.
         let status = self.run_driver(&door, || unsafe { call(pointer(context)) });
+        self.judge_removal(&door);
         door.services().end_driver_handle(context);
         *self.removed_door() = Some(door);
         result_from_status(status)

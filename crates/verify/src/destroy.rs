@@ -343,7 +343,10 @@ mod tests {
         check(id, &[DESTROYS, FREED, ENDED], &[]);
         let kept = "DxgkDdiDestroyAllocation returned for allocation 3, but the pool block behind \
                     its hAllocation (64 bytes, tag Wtun) is not freed";
-        for late in ["c9 driver-pointer:1 pool.held-after-stop", "driver-pointer:1 pool.leaked"] {
+        for late in [
+            "c9 driver-pointer:1 pool.held-after-stop allocated=\"\"",
+            "driver-pointer:1 pool.leaked allocated=\"\"",
+        ] {
             check(id, &[DESTROYS, ENDED, late], &[kept]);
         }
         let plain = "driver-pointer:7 driver-handle.set of=allocation:9\ndriver-pointer:7 driver-handle.ended of=allocation:9 only_object=false";

@@ -338,7 +338,7 @@ impl Shadows {
                 }
             }
             // It is reported with the stop.
-            EventKind::PoolHeldAfterStop {} => {
+            EventKind::PoolHeldAfterStop { .. } => {
                 self.with_driver_pointer(subject, |driver_pointer| {
                     driver_pointer.leak();
                     driver_pointer.keep(None);

@@ -50,7 +50,7 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
-    if let EventKind::PoolLeaked {} = event.kind {
+    if let EventKind::PoolLeaked { allocated } = &event.kind {
         let block = shadows
             .driver_pointer(event.subject)
             .and_then(|driver_pointer| driver_pointer.block.as_ref());
@@ -60,7 +60,7 @@ fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
             return Verdict::NotApplicable;
         };
         let message = format!(
-            "a pool block ({bytes} bytes, tag {tag}) that {ADD_DEVICE} took is not freed, but \
+            "a pool block ({bytes} bytes, tag {tag}) that {ADD_DEVICE} took{allocated} is not freed, but \
              {REMOVE_DEVICE} frees all that it took"
         );
         return Verdict::Broken(Component::Driver, REMOVE_DEVICE.into(), message);
@@ -263,7 +263,7 @@ mod tests {
                     driver-pointer:1 driver-handle.set of={of}
                     {freed} pool.freed
                     driver-pointer:1 driver-handle.ended of={of} only_object=false
-                    driver-pointer:1 pool.leaked"
+                    driver-pointer:1 pool.leaked allocated=\"\""
                 )
             };
             assert!(messages(id, &life("driver-pointer:1")).is_empty(), "{of}");

@@ -51,6 +51,9 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
                        or asserted";
         return Verdict::Broken(Component::Driver, STOP_DEVICE.into(), message.to_owned());
     }
+    let EventKind::PoolHeldAfterStop { allocated } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_ref());
@@ -58,8 +61,8 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());
     let message = format!(
-        "{stop} returned, but pool block {} ({} bytes, tag {}), taken since the adapter started, \
-         is still out",
+        "{stop} returned, but pool block {} ({} bytes, tag {}), taken{allocated} since the \
+         adapter started, is still out",
         event.subject.number, block.bytes, block.tag
     );
     Verdict::Broken(Component::Driver, stop, message)
@@ -188,12 +191,12 @@ mod tests {
         let stop = [call(1, STOP), back(1, STOP, "ok")].concat();
         assert_eq!((messages(id, &stop).len(), judge_count(id, &stop)), (0, 1));
         let kept = format!(
-            "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n{}c1 driver-pointer:1 pool.held-after-stop\n{}driver-pointer:1 pool.leaked",
+            "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n{}c1 driver-pointer:1 pool.held-after-stop allocated=\" in code+0x12\"\n{}driver-pointer:1 pool.leaked allocated=\"\"",
             call(1, STOP),
             back(1, STOP, "ok")
         );
-        let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun), taken since \
-                  the adapter started, is still out";
+        let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun), taken in \
+                  code+0x12 since the adapter started, is still out";
         assert_eq!(messages(id, &kept), [no]);
         assert!(messages(RuleId::WT_POOL_003, &kept).is_empty(), "it was named");
     }

@@ -57,7 +57,7 @@ fn within_the_block(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PoolLeaked {} = &event.kind else { return Verdict::Holds };
+    let EventKind::PoolLeaked { allocated } = &event.kind else { return Verdict::Holds };
     // A block reported where it should have been freed is not reported again.
     let block = shadows
         .driver_pointer(event.subject)
@@ -68,7 +68,8 @@ fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
     // A block of `DxgkDdiUnload` is not overdue in `DxgkDdiRemoveDevice`.
     let allocated_in = block.and_then(|block| block.allocated_in.clone());
     let last = allocated_in.clone().filter(|name| name == UNLOAD).unwrap_or(REMOVE_DEVICE.into());
-    let from = allocated_in.map_or(String::new(), |name| format!(", allocated in {name},"));
+    let from =
+        allocated_in.map_or(String::new(), |name| format!(", allocated in {name}{allocated},"));
     let block = describe(event, shadows);
     let message = format!("{block}{from} is still out, but its driver has ended");
     Verdict::Broken(Component::Driver, last, message)
@@ -167,7 +168,10 @@ mod tests {
     fn no_block_is_left() {
         let no = "pool block 1 (64 bytes, tag Wtun) is still out, but its driver has ended";
         assert_eq!(
-            messages(RuleId::WT_POOL_003, &[TAKEN, "driver-pointer:1 pool.leaked"].concat()),
+            messages(
+                RuleId::WT_POOL_003,
+                &[TAKEN, "driver-pointer:1 pool.leaked allocated=\"\""].concat()
+            ),
             [no]
         );
     }

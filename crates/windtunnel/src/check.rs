@@ -374,6 +374,11 @@ impl CheckReport {
             .collect()
     }
 
+    /// Why system calls by instructions of the driver's own were not judged, if they were not.
+    pub fn unfiltered(&self) -> Option<&str> {
+        self.scenarios.iter().find_map(|scenario_report| scenario_report.unfiltered.as_deref())
+    }
+
     /// Pool blocks that were to be guarded, but there was no room.
     pub fn unguarded(&self) -> u64 {
         self.scenarios.iter().map(|scenario_report| scenario_report.unguarded).sum()

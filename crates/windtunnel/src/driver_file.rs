@@ -12,7 +12,7 @@ use crate::fly::{
 use crate::native_umd::NativeUmd;
 use crate::private_data::{self, PrivateData};
 use crate::scenario::Scenario;
-use flight::{HardwareModel, Host, HostError, InterruptLine, Log, Passive};
+use flight::{EventKind, HardwareModel, Host, HostError, InterruptLine, Log, Passive, Subject};
 use kernel::DriverSetup;
 use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
@@ -251,7 +251,10 @@ pub(crate) fn fly_here(
     };
     if let Some(channel) = channel {
         leave_numbers(channel, loaded);
-        nt::image::refuse_system_calls(&loaded.range());
+        if let Err(why) = nt::image::refuse_system_calls(&loaded.range()) {
+            let why = why.to_string().into();
+            log.emit(Subject::RUN, || EventKind::SystemCallsUnfiltered { why });
+        }
     } else {
         crash_report::set_image_here(&loaded.range());
     }

@@ -60,6 +60,8 @@ pub struct ScenarioReport {
     pub lock_orders_left_out: u64,
     /// The deepest use of the kernel stack by a driver from a file, in all flights.
     pub stack: Option<DeepestStack>,
+    /// Why system calls by instructions of the driver's own were not judged, if they were not.
+    pub unfiltered: Option<String>,
 }
 
 impl ScenarioReport {
@@ -104,10 +106,17 @@ impl ScenarioReport {
         self.flights += 1;
         self.events += flight_result.events.len();
         for event in &flight_result.events {
-            match event.kind {
+            match &event.kind {
                 EventKind::PoolUnguarded { blocks } => self.unguarded += blocks,
                 EventKind::LockOrderLeftOut { acquisitions } => {
                     self.lock_orders_left_out += acquisitions;
+                }
+                EventKind::SystemCallsUnfiltered { why } => {
+                    self.unfiltered = Some(format!(
+                        "system calls by instructions of the driver's own, because the operating \
+                         system refuses a seccomp filter ({why}): they need a Linux kernel with \
+                         CONFIG_SECCOMP_FILTER, and no policy against the system call seccomp"
+                    ));
                 }
                 _ => (),
             }

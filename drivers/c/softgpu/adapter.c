@@ -15,6 +15,9 @@ PAGED NTSTATUS NTAPI SgAddDevice(PDEVICE_OBJECT physical_device, PVOID *context)
     if (adapter == NULL)
         return STATUS_NO_MEMORY;
     adapter->PhysicalDeviceObject = physical_device;
+#ifdef FLAW_LEAK_IN_ADD_DEVICE
+    GetThings(adapter);
+#endif
     *context = adapter;
     return STATUS_SUCCESS;
 }
@@ -80,8 +83,8 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
 #ifdef FLAW_CALLS_IMPORT_IN_FRAME
     CallInLargeFrame(CallInLargeFrame(1));
 #endif
-#ifdef FLAW_LEAK
-    LeakOne(adapter);
+#if defined(FLAW_LEAK) && !defined(FLAW_LEAK_IN_ADD_DEVICE)
+    GetThings(adapter);
 #endif
 #ifdef FLAW_ASSERTION
     FailAssertion();
@@ -108,6 +111,9 @@ PAGED NTSTATUS NTAPI SgStopDevice(PVOID context)
     PADAPTER adapter = context;
 
     GpuStop(&adapter->Gpu);
+#if defined(FLAW_LEAK) && !defined(FLAW_LEAK_IN_ADD_DEVICE)
+    GiveThingsBack();
+#endif
 #ifdef FLAW_PAGED_BLOCK
     FreeMemory(adapter->PagedBlock);
 #endif
@@ -116,6 +122,9 @@ PAGED NTSTATUS NTAPI SgStopDevice(PVOID context)
 
 PAGED NTSTATUS NTAPI SgRemoveDevice(PVOID context)
 {
+#ifdef FLAW_LEAK_IN_ADD_DEVICE
+    GiveThingsBack();
+#endif
 #ifndef FLAW_LEAK_ADAPTER
     FreeMemory(context);
 #endif

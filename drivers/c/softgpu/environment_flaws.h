@@ -220,41 +220,98 @@ static NONPAGED void UseLocks(void)
 
 #ifdef FLAW_LEAK
 static LOOKASIDE_LIST_EX LookasideList;
+static HANDLE Key;
+static PVOID Contiguous;
+static PVOID Mapped;
+static PMDL LockedMdl;
+static PVOID PoolBlock;
+static KTIMER Timer;
+static KDPC Dpc;
+static PIO_WORKITEM WorkItem;
+static KEVENT WorkDone;
 
-/* 1: a handle; 2: a lookaside list; 3: a mapping; 4: locked pages. 0 gives all of them back. */
-__attribute__((noinline)) static PAGED void LeakOne(PADAPTER adapter)
+static NONPAGED void NTAPI CountDpc(PKDPC dpc, PVOID context, PVOID argument1, PVOID argument2)
+{
+    UNREFERENCED_PARAMETER(dpc);
+    UNREFERENCED_PARAMETER(context);
+    UNREFERENCED_PARAMETER(argument1);
+    UNREFERENCED_PARAMETER(argument2);
+}
+
+static NONPAGED void NTAPI DoWork(PDEVICE_OBJECT device, PVOID context)
+{
+    UNREFERENCED_PARAMETER(device);
+    UNREFERENCED_PARAMETER(context);
+    KeSetEvent(&WorkDone, IO_NO_INCREMENT, FALSE);
+}
+
+/* In DxgkDdiStartDevice, or in DxgkDdiAddDevice with FLAW_LEAK_IN_ADD_DEVICE. */
+__attribute__((noinline)) static PAGED void GetThings(PADAPTER adapter)
 {
     UNICODE_STRING name = RTL_CONSTANT_STRING(L"\\Registry\\Machine\\Software");
     PHYSICAL_ADDRESS highest = {.QuadPart = ~0ull >> 1};
+    LARGE_INTEGER hour = {.QuadPart = -36000000000};
     OBJECT_ATTRIBUTES attributes;
-    HANDLE key = NULL;
-    PVOID memory;
-    PVOID mapped;
-    PMDL mdl;
 
     InitializeObjectAttributes(&attributes, &name, OBJ_KERNEL_HANDLE, NULL, NULL);
-    ZwOpenKey(&key, KEY_READ, &attributes);
-#if FLAW_LEAK != 1
-    ZwClose(key);
-#endif
+    ZwOpenKey(&Key, KEY_READ, &attributes);
     ExInitializeLookasideListEx(&LookasideList, NULL, NULL, 0x200, 0, 64, DRIVER_TAG, 0);
+    Contiguous = MmAllocateContiguousMemory(0x1000, highest);
+    Mapped = MmMapIoSpace(MmGetPhysicalAddress(Contiguous), 0x1000, MmNonCached);
+    LockedMdl = IoAllocateMdl(adapter, sizeof(*adapter), FALSE, FALSE, NULL);
+    MmProbeAndLockPages(LockedMdl, KernelMode, IoModifyAccess);
+    PoolBlock = ExAllocatePool2(POOL_FLAG_NON_PAGED, 64, DRIVER_TAG);
+    KeInitializeTimer(&Timer);
+    KeSetTimer(&Timer, hour, NULL);
+    KeInitializeEvent(&WorkDone, NotificationEvent, FALSE);
+    WorkItem = IoAllocateWorkItem(adapter->PhysicalDeviceObject);
+}
+
+/*
+ * In the counterpart. It leaves one thing behind. 1: a handle; 2: a lookaside list; 3: a mapping; 4:
+ * locked pages; 5: a timer; 6: a queued DPC; 7: a queued work item; 8: a work item; 9: a pool block;
+ * 10: contiguous memory. 0 gives all of them back.
+ */
+__attribute__((noinline)) static PAGED void GiveThingsBack(void)
+{
+#if FLAW_LEAK != 1
+    ZwClose(Key);
+#endif
 #if FLAW_LEAK != 2
     ExDeleteLookasideListEx(&LookasideList);
 #endif
-    memory = MmAllocateContiguousMemory(0x1000, highest);
-    mapped = MmMapIoSpace(MmGetPhysicalAddress(memory), 0x1000, MmNonCached);
 #if FLAW_LEAK != 3
-    MmUnmapIoSpace(mapped, 0x1000);
-#else
-    UNREFERENCED_PARAMETER(mapped);
+    MmUnmapIoSpace(Mapped, 0x1000);
 #endif
-    MmFreeContiguousMemory(memory);
-    mdl = IoAllocateMdl(adapter, sizeof(*adapter), FALSE, FALSE, NULL);
-    MmProbeAndLockPages(mdl, KernelMode, IoModifyAccess);
 #if FLAW_LEAK != 4
-    MmUnlockPages(mdl);
+    MmUnlockPages(LockedMdl);
 #endif
-    IoFreeMdl(mdl);
+    IoFreeMdl(LockedMdl);
+#if FLAW_LEAK != 5
+    KeCancelTimer(&Timer);
+#endif
+    KeInitializeDpc(&Dpc, CountDpc, NULL);
+    KeSetImportanceDpc(&Dpc, LowImportance);
+#if FLAW_LEAK != 6
+    KeInsertQueueDpc(&Dpc, NULL, NULL);
+    KeFlushQueuedDpcs();
+#endif
+    IoQueueWorkItem(WorkItem, DoWork, DelayedWorkQueue, NULL);
+#if FLAW_LEAK != 7
+    KeWaitForSingleObject(&WorkDone, Executive, KernelMode, FALSE, NULL);
+#endif
+#if FLAW_LEAK != 7 && FLAW_LEAK != 8
+    IoFreeWorkItem(WorkItem);
+#endif
+#if FLAW_LEAK != 9
+    ExFreePoolWithTag(PoolBlock, DRIVER_TAG);
+#endif
+#if FLAW_LEAK != 10
+    MmFreeContiguousMemory(Contiguous);
+#endif
+#if FLAW_LEAK == 6
+    KeInsertQueueDpc(&Dpc, NULL, NULL);
+#endif
 }
 #endif
 

@@ -566,6 +566,8 @@ NTKERNELAPI LONG NTAPI KeReleaseSemaphore(PKSEMAPHORE semaphore, KPRIORITY incre
                                           LONG adjustment, BOOLEAN wait);
 
 NTKERNELAPI void NTAPI KeInitializeDpc(PKDPC dpc, PKDEFERRED_ROUTINE routine, PVOID context);
+typedef enum _KDPC_IMPORTANCE { LowImportance, MediumImportance, HighImportance } KDPC_IMPORTANCE;
+NTKERNELAPI void NTAPI KeSetImportanceDpc(PKDPC dpc, KDPC_IMPORTANCE importance);
 NTKERNELAPI BOOLEAN NTAPI KeInsertQueueDpc(PKDPC dpc, PVOID argument1, PVOID argument2);
 NTKERNELAPI BOOLEAN NTAPI KeRemoveQueueDpc(PKDPC dpc);
 NTKERNELAPI void NTAPI KeFlushQueuedDpcs(void);

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "calls functions of the operating system")]
 
 use libc::{c_int, c_uint, c_ulong, pid_t, rlim_t};
+use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
 
@@ -160,9 +161,8 @@ impl Filter {
 }
 
 /// System calls by instructions in this range of addresses are signals from now on, on every
-/// thread. Those of the C library and of our own code go on. Returns whether the system accepts the
-/// filter.
-pub(super) fn trap_system_calls(start: usize, end: usize) -> bool {
+/// thread. Those of the C library and of our own code go on. Fails if the system refuses the filter.
+pub(super) fn trap_system_calls(start: usize, end: usize) -> io::Result<()> {
     // The system sees the address behind the instruction, which has two bytes.
     let mut filter = Filter::new(start as u64 + 2, end as u64 + 1).0;
     let length = u16::try_from(filter.len()).unwrap_or(0);
@@ -172,7 +172,11 @@ pub(super) fn trap_system_calls(start: usize, end: usize) -> bool {
     let operation = libc::SECCOMP_SET_MODE_FILTER;
     let at = ptr::from_ref(&program);
     // SAFETY: The program and its instructions outlive the call, which copies them.
-    unsafe { libc::syscall(libc::SYS_seccomp, operation, flags, at) == 0 }
+    match unsafe { libc::syscall(libc::SYS_seccomp, operation, flags, at) } {
+        0 => Ok(()),
+        -1 => Err(io::Error::last_os_error()),
+        thread => Err(io::Error::other(format!("thread {thread} has another filter"))),
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use crate::guard::MissedBlock;
 use crate::paged::{self, PagedKind};
 use flight::RunningCall;
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
+use std::io;
 use std::ops::Range;
 use std::ptr;
 use std::sync::OnceLock;
@@ -101,13 +102,13 @@ pub fn report_faults(report: fn(&CrashRecord)) {
 }
 
 /// A system call by an instruction of the driver's own, at these addresses, is a fault from now on:
-/// a driver of Windows knows no system call of this machine. Where the system has no filters for
-/// system calls, nothing changes.
-pub fn refuse_system_calls(addresses: &Range<usize>) {
+/// a driver of Windows knows no system call of this machine. Fails if the operating system refuses
+/// the filter: then nothing changes.
+pub fn refuse_system_calls(addresses: &Range<usize>) -> io::Result<()> {
     let action = action();
     // SAFETY: The action is complete, and its handler has the type that SA_SIGINFO asks for.
     unsafe { libc::sigaction(libc::SIGSYS, &raw const action, ptr::null_mut()) };
-    super::limits::trap_system_calls(addresses.start, addresses.end);
+    super::limits::trap_system_calls(addresses.start, addresses.end)
 }
 
 /// Reports faults again, after a handler of the program has taken one and the program went on.

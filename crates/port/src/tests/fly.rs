@@ -474,7 +474,7 @@ fn broken(events: &[Event]) -> Vec<String> {
         EventKind::EntryMissing { name } => Some(format!("absent: {name}")),
         EventKind::PoolBadFree { .. }
         | EventKind::PoolCorrupted { .. }
-        | EventKind::PoolLeaked {} => Some(it.kind.name().to_owned()),
+        | EventKind::PoolLeaked { .. } => Some(it.kind.name().to_owned()),
         EventKind::DdiReturn { name, result: answer, .. } if answer != "ok" => {
             Some(format!("{name}: {answer}"))
         }

@@ -44,6 +44,9 @@ struct Counts {
     without_findings: BTreeMap<String, usize>,
     /// The resident memory after each flight, in KiB.
     resident: Vec<u64>,
+    /// How much of that are pages of the program's files: code and constants that a flight was the
+    /// first to use.
+    of_files: Vec<u64>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
@@ -62,7 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         let seed = flight::next_random(&mut random, 1 << 32);
         counts.fly(entry, seed)?;
         if number % WINDOW == 0 {
-            let (resident, found) = (counts.average(number - WINDOW..number), counts.with_findings);
+            let resident = average(&counts.resident[number - WINDOW..number]);
+            let found = counts.with_findings;
             println!("{number} flights, {found} with findings, {resident:.0} KiB resident");
         }
     }
@@ -117,23 +121,20 @@ impl Counts {
         } else {
             *self.without_findings.entry(name.to_owned()).or_default() += 1;
         }
-        self.resident.push(resident());
+        let (resident, of_files) = resident();
+        self.resident.push(resident);
+        self.of_files.push(of_files);
         Ok(())
-    }
-
-    /// The average resident memory of some flights, in KiB.
-    fn average(&self, flights: std::ops::Range<usize>) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "a number for a report")]
-        let number = |value: u64| value as f64;
-        let (sum, count) = (self.resident[flights.clone()].iter().sum(), flights.len() as u64);
-        number(sum) / number(count.max(1))
     }
 
     /// Prints the result; a failure if memory has grown or a child process is left.
     fn report(&self) -> ExitCode {
         let flights = self.resident.len();
         let window = WINDOW.min(flights.div_ceil(4));
-        let (first, last) = (self.average(0..window), self.average(flights - window..flights));
+        let ends =
+            |values: &[u64]| (average(&values[..window]), average(&values[flights - window..]));
+        let ((first, last), (first_files, last_files)) =
+            (ends(&self.resident), ends(&self.of_files));
         let growth = (last / first - 1.0) * 100.0;
         let children = children();
         let without: usize = self.without_findings.values().sum();
@@ -143,6 +144,13 @@ impl Counts {
              child processes left: {}",
             self.with_findings,
             children.len()
+        );
+        println!(
+            "of the growth, {:+.0} KiB are pages of the program's files, used for the first time, and \
+             {:+.0} KiB are memory: of the built-in bad user-mode drivers, which fly in this process \
+             and do not free all that they allocate; flights of the other drivers leave none",
+            last_files - first_files,
+            (last - last_files) - (first - first_files)
         );
         for (name, count) in &self.without_findings {
             println!("without findings: {name}, {count} times");
@@ -159,12 +167,20 @@ impl Counts {
     }
 }
 
-/// The resident memory of this process, in KiB.
-fn resident() -> u64 {
+/// The average of some numbers.
+fn average(values: &[u64]) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a number for a report")]
+    let number = |value: u64| value as f64;
+    number(values.iter().sum()) / number(values.len().max(1) as u64)
+}
+
+/// The resident memory of this process, and how much of it are pages of files, in KiB.
+fn resident() -> (u64, u64) {
     const PAGE_KIB: u64 = 4;
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * PAGE_KIB
+    let mut pages = text.split(' ').skip(1).map(|pages| pages.parse::<u64>().unwrap_or(0));
+    let mut next = || pages.next().unwrap_or(0) * PAGE_KIB;
+    (next(), next())
 }
 
 /// The child processes of this process.

@@ -425,6 +425,7 @@ fn print_not_judged_line(report: &CheckReport) {
         parts.push(format!("{unguarded} memory blocks without inaccessible pages"));
     }
     parts.extend(lock_orders(report));
+    parts.extend(report.unfiltered().map(str::to_owned));
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));
     println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));
@@ -450,6 +451,9 @@ fn print_not_judged(report: &CheckReport) {
     }
     if let Some(orders) = lock_orders(report) {
         println!("  {orders}");
+    }
+    if let Some(unfiltered) = report.unfiltered() {
+        println!("  {unfiltered}");
     }
     let catalogue = verify::catalogue().len();
     println!(

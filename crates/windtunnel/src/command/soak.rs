@@ -1,5 +1,9 @@
 //! `windtunnel soak`: many flights of random bad drivers from one process, for the long tests. Its
 //! memory must not grow, and no child process may be left.
+//!
+//! Measured: flights of drivers from files leave no memory in this process, nor did those of eight
+//! built-in display drivers after the first flights. Those of the built-in bad user-mode drivers,
+//! which fly in this process, left about 1 KiB each.
 
 use super::CommandError;
 use super::check::{FileOptions, chosen_scenarios, find_driver};
@@ -147,8 +151,7 @@ impl Counts {
         );
         println!(
             "of the growth, {:+.0} KiB are pages of the program's files, used for the first time, and \
-             {:+.0} KiB are memory: of the built-in bad user-mode drivers, which fly in this process \
-             and do not free all that they allocate; flights of the other drivers leave none",
+             {:+.0} KiB are its own memory",
             last_files - first_files,
             (last - last_files) - (first - first_files)
         );

@@ -133,6 +133,34 @@ fn a_finding_names_what_was_accessed() {
     }
 }
 
+/// An output that a driver does not set is named; the driver that sets it stays clean.
+#[test]
+fn an_output_that_is_not_set_is_named() {
+    let omits = |name: &str, scenario: &str, rule: &str, part: &str| {
+        let (code, report) = json(&["check", name, "--scenario", scenario, "--deny", "warnings"]);
+        let findings = report["scenarios"][0]["findings"].as_array().unwrap();
+        assert_eq!((code, findings.len()), (1, 1), "{name}: {report}");
+        let message = findings[0]["message"].as_str().unwrap();
+        assert!(findings[0]["rule"] == *rule && message.contains(part), "{name}: {message}");
+    };
+    for (name, scenario, rule, part) in [
+        ("omits-child-status", "pnp-start-and-stop", "WT-BUFFER-002", "not set HotPlug.Connected"),
+        ("omits-current-fence", "tdr-hang", "WT-BUFFER-002", "not set CurrentFence"),
+        ("omits-aborted-fence", "tdr-hang", "KMD-TDR-007", "without setting LastAbortedFenceId"),
+    ] {
+        for extension in ["sys", "so"] {
+            omits(&driver(&format!("bad/{name}.{extension}")), scenario, rule, part);
+        }
+    }
+    let set = "WT-BUFFER-002";
+    omits("kmd-omits-adapter-context", "create-standalone", set, "not set MiniportDeviceContext");
+    omits("kmd-omits-child-status", "pnp-start-and-stop", set, "not set HotPlug.Connected");
+    omits("kmd-omits-current-fence", "tdr-hang", set, "not set CurrentFence");
+    omits("kmd-omits-dependent-nodes", "tdr-hang", set, "not set DependentNodeOrdinalMask");
+    let set = "KMD-STD-001";
+    omits("kmd-describes-empty-primary", "create-primary", set, "not set Width, Height, Format");
+}
+
 /// A write that only the pattern shows names the place of the allocation, too.
 #[test]
 fn a_write_found_at_the_free_names_the_allocation() {

@@ -2,6 +2,7 @@
 //! this thread.
 
 use crate::dma_buffers::DmaBuffers;
+use crate::fill::Fill;
 use crate::hardware::{Hardware, HardwareState};
 use crate::registry::Registry;
 use crate::system_handle::{HandleKind, describe_system_handle};
@@ -10,7 +11,7 @@ use abi::HANDLE;
 use flight::{Attachment, ExecutionContext};
 use kernel::callbacks::KernelCallbacks;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 static DOORS: Registry<Door> = Registry::new();
 
@@ -26,6 +27,8 @@ pub(crate) struct Door {
     physical_device: usize,
     hardware: HardwareState,
     dma_buffers: DmaBuffers,
+    /// The number of the next pattern for outputs.
+    fills: AtomicU64,
 }
 
 impl Door {
@@ -48,6 +51,7 @@ impl Door {
             physical_device,
             hardware,
             dma_buffers,
+            fills: AtomicU64::new(nt::memory_seed()),
         })
     }
 
@@ -116,6 +120,11 @@ impl Door {
     /// The DMA buffers that the driver has pointers to.
     pub(crate) fn dma_buffers(&self) -> &DmaBuffers {
         &self.dma_buffers
+    }
+
+    /// The pattern for the outputs of the next call.
+    pub(crate) fn next_fill(&self) -> Fill {
+        Fill::numbered(self.fills.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The interface version of the driver.

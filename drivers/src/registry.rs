@@ -262,6 +262,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&handle::ACQUIRES_DEVICE_SPECIFIC_RESOURCE, log);
     "kmd-releases-handle-data-twice" "releases acquired handle data twice" [CB_HANDLE_005]
         |log| setup::table(&handle::RELEASES_HANDLE_DATA_TWICE, log);
+    "kmd-releases-adapter-handle" "passes the system's handle of the adapter to DxgkCbReleaseHandleData" [CB_HANDLE_005]
+        |log| setup::table(&handle::RELEASES_ADAPTER_HANDLE, log);
     "kmd-leaks-handle-data" "never releases acquired handle data" [CB_HANDLE_007]
         |log| setup::table(&handle::LEAKS_HANDLE_DATA, log);
     "kmd-returns-null-view" "opens allocations with a NULL hDeviceSpecificAllocation" [KMD_OPEN_001]
@@ -405,6 +407,8 @@ pub const ALL: &[Listed] = drivers! {
         [KMD_PT_003] |log| setup::table_gpummu(&gpummu::ROUNDS_ROOT_ENTRIES, log);
     "kmd-reserves-range-at-destroy" "reserves addresses in DxgkDdiDestroyProcess"
         [KMD_PROC_003] |log| setup::table_gpummu(&gpummu::RESERVES_RANGE_AT_DESTROY, log);
+    "kmd-reserves-range-of-adapter" "passes the system's handle of the adapter as hDxgkProcess to DxgkCbReserveGpuVirtualAddressRange"
+        [KMD_PROC_003] |log| setup::table_gpummu(&gpummu::RESERVES_RANGE_OF_ADAPTER, log);
     "kmd-reserves-small-range" "reserves a range smaller than a leaf page table covers"
         [KMD_PROC_004] |log| setup::table_gpummu(&gpummu::RESERVES_SMALL_RANGE, log);
     "kmd-reserves-misaligned-range" "reserves a range whose alignment is not a power of two"
@@ -466,6 +470,12 @@ pub const ALL: &[Listed] = drivers! {
         [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_WRONG_DEVICE_HANDLE, log);
     "kmd-passes-wrong-context-handle" "passes its own context handle to DxgkCbCreateContextAllocation"
         [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_WRONG_CONTEXT_HANDLE, log);
+    "kmd-passes-context-as-device" "passes the system's handle of a context as hDevice to DxgkCbCreateContextAllocation"
+        [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_CONTEXT_AS_DEVICE, log);
+    "kmd-passes-destroyed-context" "passes the system's handle of a destroyed context to DxgkCbCreateContextAllocation"
+        [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_DESTROYED_CONTEXT, log);
+    "kmd-passes-adapter-as-context" "passes the system's handle of the adapter as hContext to DxgkCbCreateContextAllocation"
+        [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_ADAPTER_AS_CONTEXT, log);
     "kmd-requests-empty-context-allocation" "requests a context allocation of zero bytes" [CB_CTXALLOC_004]
         |log| setup::table_memory(&context_allocation::REQUESTS_EMPTY_CONTEXT_ALLOCATION, log);
     "kmd-prefers-unsupported-context-segment" "prefers a segment for a context allocation that it does not support"
@@ -476,6 +486,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table_memory(&context_allocation::REQUESTS_VISIBLE_CONTEXT_MEMORY, log);
     "kmd-frees-context-allocation-twice" "destroys a context allocation twice" [CB_CTXALLOC_009]
         |log| setup::table_memory(&context_allocation::FREES_CONTEXT_ALLOCATION_TWICE, log);
+    "kmd-frees-device-as-context-allocation" "destroys a context allocation by the system's handle of the device"
+        [CB_CTXALLOC_009] |log| setup::table_memory(&context_allocation::FREES_DEVICE_AS_ALLOCATION, log);
     "kmd-frees-wrong-context-allocation" "destroys a context allocation by its own handle" [CB_CTXALLOC_009]
         |log| setup::table_memory(&context_allocation::FREES_WRONG_CONTEXT_ALLOCATION, log);
     "kmd-leaks-context-allocation" "does not destroy the context allocation of a destroyed context" [CB_CTXALLOC_013]

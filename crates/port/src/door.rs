@@ -4,12 +4,14 @@
 use crate::dma_buffers::DmaBuffers;
 use crate::fill::Fill;
 use crate::hardware::{Hardware, HardwareState};
+use crate::query::judge;
 use crate::registry::Registry;
 use crate::system_handle::{HandleKind, describe_system_handle};
 use crate::version::InterfaceVersion;
 use abi::HANDLE;
-use flight::{Attachment, ExecutionContext};
+use flight::{Attachment, ExecutionContext, RuleId};
 use kernel::callbacks::KernelCallbacks;
+use kernel::miniport::{DriverError, DriverResult};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -65,9 +67,12 @@ impl Door {
         DOORS.find(HandleKind::Adapter.number(handle)?)
     }
 
-    /// What a driver passed where the `DeviceHandle` is required, for a report.
+    /// What a driver passed where a handle of the system is required, for a report.
     pub(crate) fn describe(&self, handle: HANDLE) -> String {
         let address = handle.addr();
+        if HandleKind::Adapter.number(handle).is_some() && Self::find(handle).is_none() {
+            return "the DeviceHandle of an adapter that was removed".to_owned();
+        }
         if let Some(noun) = describe_system_handle(address as u64) {
             return noun.to_owned();
         }
@@ -77,8 +82,32 @@ impl Door {
                 "the driver's own handle of the adapter (MiniportDeviceContext)".to_owned()
             }
             _ if address == self.physical_device => "the PhysicalDeviceObject".to_owned(),
-            _ => "no handle of the system".to_owned(),
+            _ => {
+                let text = self.services.describe_handle(address);
+                text.unwrap_or_else(|| "no handle of the system".to_owned())
+            }
         }
+    }
+
+    /// Judges a handle that a callback gets from the driver: it is of the required kind, or NULL.
+    /// Returns its number, which the kernel judges.
+    pub(crate) fn handle_number(
+        &self,
+        (callback, member): (&'static str, &'static str),
+        handle: HANDLE,
+        kind: HandleKind,
+        rule: RuleId,
+    ) -> DriverResult<usize> {
+        if handle.is_null() {
+            return Ok(0);
+        }
+        kind.number(handle).ok_or_else(|| {
+            let (passed, expected) = (self.describe(handle), kind.noun());
+            let broken =
+                format!("{member} of {callback} is {passed}, where {expected} is expected");
+            judge(&self.services, rule, callback, Some(broken));
+            DriverError::Invalid
+        })
     }
 
     /// The door whose driver runs on this thread, for callbacks without a handle.

@@ -176,12 +176,14 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&create::LEAKS_FAILED_CREATE, log);
     "kmd-overruns-private-data" "writes one byte past the private data of an allocation" [KMD_ALLOC_012]
         |log| setup::table(&create::OVERRUNS_PRIVATE_DATA, log);
+    "kmd-underruns-private-data" "writes one byte before the private data of an allocation" [KMD_ALLOC_012]
+        |log| setup::table(&create::UNDERRUNS_PRIVATE_DATA, log);
     "kmd-returns-illegal-create-status" "fails DxgkDdiCreateAllocation with STATUS_UNSUCCESSFUL" [GATE_STATUS_002]
         |log| setup::table(&create::RETURNS_ILLEGAL_CREATE_STATUS, log);
 
     "kmd-fails-describe-primary" "fails DxgkDdiDescribeAllocation for a primary" [KMD_STD_001]
         |log| setup::table(&describe::FAILS_DESCRIBE_PRIMARY, log);
-    "kmd-describes-empty-primary" "describes a primary without width and format" [KMD_STD_001]
+    "kmd-describes-empty-primary" "describes a primary without setting width, height and format" [KMD_STD_001]
         |log| setup::table(&describe::DESCRIBES_EMPTY_PRIMARY, log);
     "kmd-sets-protected-on-primary" "sets Protected for every allocation, also for a primary" [KMD_FLAGS_003]
         |log| setup::table(&describe::SETS_PROTECTED_ON_PRIMARY, log);
@@ -191,6 +193,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&standard::OMITS_STANDARD_PRIVATE_DATA, log);
     "kmd-changes-standard-private-size" "returns a different private data size in the second call for a standard allocation" [KMD_STD_004]
         |log| setup::table(&standard::CHANGES_STANDARD_PRIVATE_SIZE, log);
+    "kmd-relies-on-cleared-private-data" "leaves a member of the private data of a standard allocation unset, which it then rejects" [KMD_STD_004]
+        |log| setup::table(&standard::RELIES_ON_CLEARED_PRIVATE_DATA, log);
     "kmd-rejects-own-private-data" "fails to create a standard allocation from its own private data" [KMD_STD_004]
         |log| setup::table(&standard::REJECTS_OWN_PRIVATE_DATA, log);
 
@@ -218,6 +222,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::display_only(&display_only::OMITS_SMOOTH_ROTATION, log);
     "kmd-halves-vsync-control" "is display-only and has DxgkDdiGetScanLine without DxgkDdiControlInterrupt"
         [GATE_TABLE_006] |log| setup::display_only(&display_only::HALVES_VSYNC_CONTROL, log);
+    "kmd-omits-child-status" "is display-only and does not set HotPlug.Connected in DxgkDdiQueryChildStatus"
+        [WT_BUFFER_002] |log| setup::display_only(&display_only::OMITS_CHILD_STATUS, log);
+    "kmd-omits-adapter-context" "does not set MiniportDeviceContext in DxgkDdiAddDevice" [WT_BUFFER_002]
+        |log| setup::table(&pnp::OMITS_ADAPTER_CONTEXT, log);
     "kmd-omits-start-counts" "does not set the source and child counts in DxgkDdiStartDevice" [KMD_PNP_004]
         |log| setup::table(&pnp::OMITS_START_COUNTS, log);
     "kmd-leaks-start-device-memory" "allocates pool memory in DxgkDdiStartDevice and never frees it" [KMD_PNP_005]
@@ -254,6 +262,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&handle::ACQUIRES_DEVICE_SPECIFIC_RESOURCE, log);
     "kmd-releases-handle-data-twice" "releases acquired handle data twice" [CB_HANDLE_005]
         |log| setup::table(&handle::RELEASES_HANDLE_DATA_TWICE, log);
+    "kmd-releases-adapter-handle" "passes the system's handle of the adapter to DxgkCbReleaseHandleData" [CB_HANDLE_005]
+        |log| setup::table(&handle::RELEASES_ADAPTER_HANDLE, log);
     "kmd-leaks-handle-data" "never releases acquired handle data" [CB_HANDLE_007]
         |log| setup::table(&handle::LEAKS_HANDLE_DATA, log);
     "kmd-returns-null-view" "opens allocations with a NULL hDeviceSpecificAllocation" [KMD_OPEN_001]
@@ -397,6 +407,8 @@ pub const ALL: &[Listed] = drivers! {
         [KMD_PT_003] |log| setup::table_gpummu(&gpummu::ROUNDS_ROOT_ENTRIES, log);
     "kmd-reserves-range-at-destroy" "reserves addresses in DxgkDdiDestroyProcess"
         [KMD_PROC_003] |log| setup::table_gpummu(&gpummu::RESERVES_RANGE_AT_DESTROY, log);
+    "kmd-reserves-range-of-adapter" "passes the system's handle of the adapter as hDxgkProcess to DxgkCbReserveGpuVirtualAddressRange"
+        [KMD_PROC_003] |log| setup::table_gpummu(&gpummu::RESERVES_RANGE_OF_ADAPTER, log);
     "kmd-reserves-small-range" "reserves a range smaller than a leaf page table covers"
         [KMD_PROC_004] |log| setup::table_gpummu(&gpummu::RESERVES_SMALL_RANGE, log);
     "kmd-reserves-misaligned-range" "reserves a range whose alignment is not a power of two"
@@ -458,6 +470,12 @@ pub const ALL: &[Listed] = drivers! {
         [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_WRONG_DEVICE_HANDLE, log);
     "kmd-passes-wrong-context-handle" "passes its own context handle to DxgkCbCreateContextAllocation"
         [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_WRONG_CONTEXT_HANDLE, log);
+    "kmd-passes-context-as-device" "passes the system's handle of a context as hDevice to DxgkCbCreateContextAllocation"
+        [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_CONTEXT_AS_DEVICE, log);
+    "kmd-passes-destroyed-context" "passes the system's handle of a destroyed context to DxgkCbCreateContextAllocation"
+        [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_DESTROYED_CONTEXT, log);
+    "kmd-passes-adapter-as-context" "passes the system's handle of the adapter as hContext to DxgkCbCreateContextAllocation"
+        [CB_CTXALLOC_003] |log| setup::table_memory(&context_allocation::PASSES_ADAPTER_AS_CONTEXT, log);
     "kmd-requests-empty-context-allocation" "requests a context allocation of zero bytes" [CB_CTXALLOC_004]
         |log| setup::table_memory(&context_allocation::REQUESTS_EMPTY_CONTEXT_ALLOCATION, log);
     "kmd-prefers-unsupported-context-segment" "prefers a segment for a context allocation that it does not support"
@@ -468,6 +486,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table_memory(&context_allocation::REQUESTS_VISIBLE_CONTEXT_MEMORY, log);
     "kmd-frees-context-allocation-twice" "destroys a context allocation twice" [CB_CTXALLOC_009]
         |log| setup::table_memory(&context_allocation::FREES_CONTEXT_ALLOCATION_TWICE, log);
+    "kmd-frees-device-as-context-allocation" "destroys a context allocation by the system's handle of the device"
+        [CB_CTXALLOC_009] |log| setup::table_memory(&context_allocation::FREES_DEVICE_AS_ALLOCATION, log);
     "kmd-frees-wrong-context-allocation" "destroys a context allocation by its own handle" [CB_CTXALLOC_009]
         |log| setup::table_memory(&context_allocation::FREES_WRONG_CONTEXT_ALLOCATION, log);
     "kmd-leaks-context-allocation" "does not destroy the context allocation of a destroyed context" [CB_CTXALLOC_013]
@@ -610,6 +630,12 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&tdr::REPORTS_UNSUBMITTED_ABORTED_FENCE, log);
     "kmd-reports-zero-aborted-fence" "leaves LastAbortedFenceId zero in DxgkDdiResetEngine" [KMD_TDR_007]
         |log| setup::table(&tdr::REPORTS_ZERO_ABORTED_FENCE, log);
+    "kmd-omits-current-fence" "does not set CurrentFence in DxgkDdiQueryCurrentFence" [WT_BUFFER_002]
+        |log| setup::table(&tdr::OMITS_CURRENT_FENCE, log);
+    "kmd-omits-dependent-nodes" "does not set the mask in DxgkDdiQueryDependentEngineGroup" [WT_BUFFER_002]
+        |log| setup::table(&tdr::OMITS_DEPENDENT_NODES, log);
+    "kmd-omits-aborted-fence" "does not set LastAbortedFenceId in DxgkDdiResetEngine" [KMD_TDR_007]
+        |log| setup::table(&tdr::OMITS_ABORTED_FENCE, log);
     "kmd-reports-abort-on-idle" "returns an aborted fence for an idle node" [KMD_TDR_008]
         |log| setup::table(&tdr::REPORTS_ABORT_ON_IDLE, log);
     "kmd-fails-reset-from-timeout" "fails DxgkDdiResetFromTimeout with STATUS_UNSUCCESSFUL" [KMD_TDR_001]

@@ -25,8 +25,8 @@ impl Miniport for WholeEngineReset {
 
     /// This is allowed: the returned fence lies between the last completed and the last submitted
     /// fence.
-    fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
+    fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Option<Fence>> {
         self.inner.query_current_fence(at, node)?;
-        Ok(self.gpu.reset_whole_node(node))
+        Ok(Some(self.gpu.reset_whole_node(node)))
     }
 }

@@ -110,6 +110,11 @@ fn a_finding_names_what_was_accessed() {
             "create-standalone",
             &["is the system's handle of a device", "not the DeviceHandle of DXGKRNL_INTERFACE"],
         ),
+        (
+            "passes-own-device-as-adapter",
+            "submit-fill-and-copy",
+            &["the driver's own handle of device ", "not the DeviceHandle of DXGKRNL_INTERFACE"],
+        ),
     ] {
         for extension in ["sys", "so"] {
             let file = driver(&format!("bad/{name}.{extension}"));
@@ -131,6 +136,113 @@ fn a_finding_names_what_was_accessed() {
         let message = report["scenarios"][0]["findings"][0]["message"].as_str().unwrap();
         assert!(message.contains(section), "{name}: {message}");
     }
+}
+
+/// A handle of one kind where another is expected: the finding names both, also if the handle is
+/// the driver's own or its object was destroyed.
+#[test]
+fn a_mix_up_of_handles_names_both_kinds() {
+    for (name, scenario, rule, parts) in [
+        (
+            "kmd-passes-context-as-device",
+            "submit-fill-and-copy",
+            "CB-CTXALLOC-003",
+            [
+                "hDevice of DxgkCbCreateContextAllocation is the system's handle of a context",
+                "a device",
+            ],
+        ),
+        (
+            "kmd-passes-adapter-as-context",
+            "submit-fill-and-copy",
+            "CB-CTXALLOC-003",
+            [
+                "hContext of DxgkCbCreateContextAllocation is the system's handle of an adapter",
+                "a context",
+            ],
+        ),
+        (
+            "kmd-frees-device-as-context-allocation",
+            "submit-fill-and-copy",
+            "CB-CTXALLOC-009",
+            [
+                "hAllocation of DxgkCbDestroyContextAllocation is the system's handle of a device",
+                "a context allocation",
+            ],
+        ),
+        (
+            "kmd-releases-adapter-handle",
+            "create-standalone",
+            "CB-HANDLE-005",
+            [
+                "ReleaseHandle of DxgkCbReleaseHandleData is the system's handle of an adapter",
+                "DxgkCbAcquireHandleData",
+            ],
+        ),
+        (
+            "kmd-reserves-range-of-adapter",
+            "create-standalone",
+            "KMD-PROC-003",
+            [
+                "hDxgkProcess of DxgkCbReserveGpuVirtualAddressRange is the system's handle of an adapter",
+                "a process",
+            ],
+        ),
+        (
+            "kmd-passes-wrong-context-handle",
+            "submit-fill-and-copy",
+            "CB-CTXALLOC-003",
+            [
+                "hContext of DxgkCbCreateContextAllocation is the driver's own handle of device ",
+                "the system's handle of a context",
+            ],
+        ),
+        (
+            "kmd-passes-destroyed-context",
+            "submit-fill-and-copy",
+            "CB-CTXALLOC-003",
+            [
+                "hContext is the kernel's handle of context ",
+                ", which was destroyed, not the kernel's handle of a context",
+            ],
+        ),
+    ] {
+        let (code, report) = json(&["check", name, "--scenario", scenario]);
+        let finding = &report["scenarios"][0]["findings"][0];
+        let message = finding["message"].as_str().unwrap_or_default();
+        assert_eq!((code, &finding["rule"]), (1, &rule.into()), "{name}: {report}");
+        for part in parts {
+            assert!(message.contains(part), "{name}: {part}: {message}");
+        }
+    }
+}
+
+/// An output that a driver does not set is named; the driver that sets it stays clean.
+#[test]
+fn an_output_that_is_not_set_is_named() {
+    let omits = |name: &str, scenario: &str, rule: &str, part: &str| {
+        let (code, report) = json(&["check", name, "--scenario", scenario, "--deny", "warnings"]);
+        let findings = report["scenarios"][0]["findings"].as_array().unwrap();
+        assert_eq!((code, findings.len()), (1, 1), "{name}: {report}");
+        let message = findings[0]["message"].as_str().unwrap();
+        assert!(findings[0]["rule"] == *rule && message.contains(part), "{name}: {message}");
+    };
+    for (name, scenario, rule, part) in [
+        ("omits-child-status", "pnp-start-and-stop", "WT-BUFFER-002", "not set HotPlug.Connected"),
+        ("omits-current-fence", "tdr-hang", "WT-BUFFER-002", "not set CurrentFence"),
+        ("omits-aborted-fence", "tdr-hang", "KMD-TDR-007", "without setting LastAbortedFenceId"),
+    ] {
+        for extension in ["sys", "so"] {
+            omits(&driver(&format!("bad/{name}.{extension}")), scenario, rule, part);
+        }
+    }
+    let set = "WT-BUFFER-002";
+    omits("kmd-omits-adapter-context", "create-standalone", set, "not set MiniportDeviceContext");
+    omits("kmd-omits-child-status", "pnp-start-and-stop", set, "not set HotPlug.Connected");
+    omits("kmd-omits-current-fence", "tdr-hang", set, "not set CurrentFence");
+    omits("kmd-omits-dependent-nodes", "tdr-hang", set, "not set DependentNodeOrdinalMask");
+    let set = "KMD-STD-001";
+    omits("kmd-describes-empty-primary", "create-primary", set, "not set Width, Height, Format");
 }
 
 /// A write that only the pattern shows names the place of the allocation, too.

@@ -23,10 +23,10 @@ impl Miniport for AbortsNothing {
         Some(&*self.0)
     }
 
-    fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
+    fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Option<Fence>> {
         let completed = self.0.query_current_fence(at, node)?;
         self.0.reset_engine(at, node)?;
-        Ok(completed)
+        Ok(Some(completed))
     }
 }
 

@@ -109,7 +109,7 @@ pub use pool::{PlaceNames, Pool, PoolObserver};
 pub use raised_time::judge_dpc;
 pub use ram::Ram;
 pub use registry::RegistryValue;
-pub use shown_memory::{ShownMemory, guard_memory};
+pub use shown_memory::{ShownMemory, guard_memory, memory_seed};
 
 /// The functions that a driver called on a thread where no driver runs, each once. They found no
 /// pool, host or adapter, and did nothing.

@@ -20,6 +20,8 @@ const OFF: u64 = 0;
 const FULL: u64 = 1;
 const SAMPLED: u64 = 2;
 
+/// The seed of the flight.
+static SEED: AtomicU64 = AtomicU64::new(0);
 /// Number of the next block.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 /// Number of blocks that were to be guarded, but there was no room.
@@ -27,6 +29,7 @@ static UNGUARDED: AtomicU64 = AtomicU64::new(0);
 
 /// Guards what is shown from now on, and the blocks of pools that are created from now on.
 pub fn guard_memory(guard: Guard, seed: u64) {
+    SEED.store(seed, Ordering::Relaxed);
     NEXT.store(seed % 1024, Ordering::Relaxed);
     let guard = match guard {
         Guard::Full => FULL,
@@ -34,6 +37,12 @@ pub fn guard_memory(guard: Guard, seed: u64) {
         Guard::Off => OFF,
     };
     GUARD.store(guard, Ordering::Relaxed);
+}
+
+/// The seed of what a driver finds in memory that the system shows; zero if memory was never
+/// guarded in this process.
+pub fn memory_seed() -> u64 {
+    SEED.load(Ordering::Relaxed)
 }
 
 /// The setting of a new pool: its guard, and whether its first block is at the end of a page.

@@ -3,6 +3,7 @@
 
 use crate::display::{Adapter, TableDriver};
 use crate::door::Door;
+use crate::fill::Fill;
 use crate::flags;
 use crate::placement;
 use crate::private_data::{PrivateData, count, pointer};
@@ -124,21 +125,40 @@ impl TableDriver {
     ) -> DriverResult<SurfaceInfo> {
         let call = self.table.DxgkDdiDescribeAllocation.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut args = DXGKARG_DESCRIBEALLOCATION {
-            hAllocation: pointer(allocation.as_raw()),
-            ..DXGKARG_DESCRIBEALLOCATION::ZERO
+        let query = |fill: Fill| {
+            let mut args = DXGKARG_DESCRIBEALLOCATION {
+                hAllocation: pointer(allocation.as_raw()),
+                Width: fill.value(),
+                Height: fill.value(),
+                Format: fill.value(),
+                ..DXGKARG_DESCRIBEALLOCATION::ZERO
+            };
+            let status = self.run_driver(&door, || {
+                shown::in_out(&mut args, |args| {
+                    // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args`
+                    // outlives the call, even if it unwinds.
+                    unsafe { call(pointer(context), args) }
+                })
+            });
+            result_from_status(status).map(|()| args)
         };
-
-        let status = self.run_driver(&door, || {
-            shown::in_out(&mut args, |args| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `args`
-                // outlives the call, even if it unwinds.
-                unsafe { call(pointer(context), args) }
-            })
-        });
-
-        result_from_status(status)?;
-        Ok(SurfaceInfo { width: args.Width, height: args.Height, format: args.Format })
+        let unset = |answer: &DriverResult<DXGKARG_DESCRIBEALLOCATION>, fill: Fill| {
+            let Ok(args) = answer else { return Vec::new() };
+            let members = [
+                ("Width", fill.is_in(&args.Width)),
+                ("Height", fill.is_in(&args.Height)),
+                ("Format", fill.is_in(&args.Format)),
+            ];
+            members.into_iter().filter_map(|(name, unset)| unset.then_some(name)).collect()
+        };
+        let (answer, unset) = door.next_fill().query(query, unset);
+        let args = answer?;
+        let is_set = |name: &str| !unset.contains(&name);
+        Ok(SurfaceInfo {
+            width: is_set("Width").then_some(args.Width),
+            height: is_set("Height").then_some(args.Height),
+            format: is_set("Format").then_some(args.Format),
+        })
     }
 
     pub(crate) fn call_open_allocation(
@@ -219,10 +239,9 @@ impl TableDriver {
 /// Entry rule: a driver accepts private data of any length and with any contents.
 fn judge_lengths<'a>(door: &Door, private_data: impl Iterator<Item = &'a PrivateData>) {
     for private in private_data.filter(|data| data.size() > 0) {
-        let broken = private.overrun().map(|bytes| {
-            let size = private.size();
-            format!("private data has {size} bytes, but up to {bytes} bytes behind it were written")
-        });
+        let size = private.size();
+        let written = private.written_outside();
+        let broken = written.map(|text| format!("private data has {size} bytes, but {text}"));
         let (services, place) = (door.services(), "DxgkDdiCreateAllocation.pPrivateDriverData");
         let about = services.adapter();
         services.log().judge(RuleId::KMD_ALLOC_012, Component::Driver, about, place, broken);

@@ -8,12 +8,13 @@
 use crate::callback_entry::{read, write};
 use crate::door::Door;
 use crate::interface::row;
-use crate::system_handle::{HandleKind, any_number};
+use crate::system_handle::HandleKind;
 use abi::PVOID;
 use abi::display::{
     DXGKARG_RELEASE_HANDLE, DXGKARGCB_GETHANDLEDATA, DXGKARGCB_RELEASEHANDLEDATA,
     DXGKCB_GETHANDLEDATAFLAGS,
 };
+use flight::RuleId;
 use kernel::handle_table::Handle;
 use kernel::miniport::Generation;
 use std::ptr;
@@ -75,12 +76,13 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbAcquireHandleData(
 
 /// Releases what `DxgkCbAcquireHandleData` acquired.
 pub(crate) extern "win64-unwind" fn DxgkCbReleaseHandleData(data: DXGKARGCB_RELEASEHANDLEDATA) {
-    row::DxgkCbReleaseHandleData.answer(Door::running, (), |door, at| {
-        door.services().release_handle_data(
-            at,
-            any_number(data.ReleaseHandle),
-            data.Type.cast_unsigned(),
-        );
+    let row = row::DxgkCbReleaseHandleData;
+    row.answer(Door::running, (), |door, at| {
+        let (place, kind) = ((row.name, "ReleaseHandle"), HandleKind::AcquiredData);
+        let number = door.handle_number(place, data.ReleaseHandle, kind, RuleId::CB_HANDLE_005);
+        if let Ok(number) = number {
+            door.services().release_handle_data(at, number, data.Type.cast_unsigned());
+        }
     });
 }
 

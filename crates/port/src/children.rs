@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
+use crate::fill::{Fill, judge_outputs};
 use crate::private_data::{PrivateData, pointer, prefix};
 use crate::query::judge;
 use crate::shown;
@@ -46,7 +47,7 @@ impl TableDriver {
         let described: Vec<DXGK_CHILD_DESCRIPTOR> =
             described.take_while(|child| child.ChildDeviceType != TypeUninitialized).collect();
         if answer.is_ok() {
-            let broken = relations_error(children, described.len(), list.overrun());
+            let broken = relations_error(children, described.len(), list.written_outside());
             judge(door.services(), RuleId::KMD_PNP_004, "DxgkDdiQueryChildRelations", broken);
         }
         let outputs = described.iter().filter(|child| child.ChildDeviceType == TypeVideoOutput);
@@ -57,30 +58,41 @@ impl TableDriver {
     pub(crate) fn call_query_child_status(&self, child: u32) -> DriverResult<bool> {
         let call = self.table.DxgkDdiQueryChildStatus.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter_with_log()?;
-        let mut status = DXGK_CHILD_STATUS {
-            Type: StatusConnection,
-            ChildUid: child,
-            ..DXGK_CHILD_STATUS::ZERO
+        let query = |fill: Fill| {
+            let mut status = DXGK_CHILD_STATUS {
+                Type: StatusConnection,
+                ChildUid: child,
+                Data: [fill.value(); 2],
+            };
+            let answer = self.run_driver(&door, || {
+                shown::in_out(&mut status, |status| {
+                    // SAFETY: By invariants 1 and 2 the function and `context` are valid; `status`
+                    // outlives the call, even if it unwinds.
+                    unsafe { call(pointer(context), status, 1) }
+                })
+            });
+            result_from_status(answer).map(|()| is_connected(&status))
         };
-        let answer = self.run_driver(&door, || {
-            shown::in_out(&mut status, |status| {
-                // SAFETY: By invariants 1 and 2 the function and `context` are valid; `status`
-                // outlives the call, even if it unwinds.
-                unsafe { call(pointer(context), status, 1) }
-            })
-        });
-        result_from_status(answer).map(|()| status.Data[0] & 0xff != 0)
+        let unset = |answer: &DriverResult<u8>, fill: Fill| match answer {
+            Ok(connected) if fill.is_in(connected) => vec!["HotPlug.Connected"],
+            _ => Vec::new(),
+        };
+        let (answer, unset) = door.next_fill().query(query, unset);
+        let connected = answer?;
+        Ok(judge_outputs(&door, "DxgkDdiQueryChildStatus", &unset) && connected != 0)
     }
 }
 
+/// `HotPlug.Connected`: the first byte of the union.
+fn is_connected(status: &DXGK_CHILD_STATUS) -> u8 {
+    status.Data[0].to_le_bytes()[0]
+}
+
 /// How the list of children differs from the count of `DxgkDdiStartDevice`.
-fn relations_error(children: u32, described: usize, overrun: Option<usize>) -> Option<String> {
-    if let Some(bytes) = overrun {
-        return Some(format!(
-            "ChildRelations has room for {} descriptors, but up to {bytes} bytes behind it were \
-             written",
-            children + 1
-        ));
+fn relations_error(children: u32, described: usize, outside: Option<String>) -> Option<String> {
+    if let Some(text) = outside {
+        let room = children + 1;
+        return Some(format!("ChildRelations has room for {room} descriptors, but {text}"));
     }
     (described != children as usize).then(|| {
         format!(
@@ -98,6 +110,7 @@ mod tests {
         assert_eq!(relations_error(2, 2, None), None);
         let text = "NumberOfChildren was 2, but DxgkDdiQueryChildRelations described 3";
         assert_eq!(relations_error(2, 3, None).as_deref(), Some(text));
-        assert!(relations_error(1, 1, Some(4)).unwrap().contains("for 2 descriptors, but up to 4"));
+        let outside = Some("up to 4 bytes behind it were written".to_owned());
+        assert!(relations_error(1, 1, outside).unwrap().contains("for 2 descriptors, but up to 4"));
     }
 }

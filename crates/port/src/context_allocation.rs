@@ -12,7 +12,7 @@ use crate::placement;
 use crate::private_data::MAX_SIZE;
 use crate::query::judge;
 use crate::status::status_from_result;
-use crate::system_handle::{HandleKind, any_number};
+use crate::system_handle::HandleKind;
 use crate::version::CREATE_CONTEXT_ALLOCATION;
 use abi::display::{
     DXGK_CREATECONTEXTALLOCATIONFLAGS as CreateFlags, DXGKARGCB_CREATECONTEXTALLOCATION,
@@ -50,7 +50,14 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbCreateContextAllocation(
     };
     let made = row::DxgkCbCreateContextAllocation.answer(door, Err(BAD_ARGUMENT), |door, at| {
         let Some(args) = given else { return Err(BAD_ARGUMENT) };
-        door.services().create_context_allocation(at, &context_allocation_args(&args))
+        let number = |member: &'static str, handle: HANDLE, kind: HandleKind| {
+            let place = (row::DxgkCbCreateContextAllocation.name, member);
+            door.handle_number(place, handle, kind, RuleId::CB_CTXALLOC_003)
+        };
+        let device = number("hDevice", args.hDevice, HandleKind::Device)?;
+        let context = number("hContext", args.hContext, HandleKind::Context)?;
+        let args = context_allocation_args(&args, device, context);
+        door.services().create_context_allocation(at, &args)
     });
     if let (Ok(name), false) = (made, args.is_null()) {
         // The member only: the driver's structure may be shorter than this one.
@@ -73,7 +80,11 @@ pub(crate) extern "win64-unwind" fn DxgkCbDestroyContextAllocation(
     status_from_result(row::DxgkCbDestroyContextAllocation.answer(
         door,
         Err(BAD_ARGUMENT),
-        |door, at| door.services().destroy_context_allocation(at, any_number(allocation)),
+        |door, at| {
+            let name = row::DxgkCbDestroyContextAllocation.name;
+            let number = context_allocation_number(door, name, allocation)?;
+            door.services().destroy_context_allocation(at, number)
+        },
     ))
 }
 
@@ -98,8 +109,9 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbUpdateContextAllocation(
             // SAFETY: The caller guarantees the same.
             let private =
                 unsafe { copy_bytes(args.pPrivateDriverData.cast(), args.PrivateDriverDataSize) };
-            let name = any_number(args.hAllocation);
-            private.and_then(|bytes| door.services().update_context_allocation(at, name, &bytes))
+            let name = row::DxgkCbUpdateContextAllocation.name;
+            let number = context_allocation_number(door, name, args.hAllocation)?;
+            private.and_then(|bytes| door.services().update_context_allocation(at, number, &bytes))
         },
     ))
 }
@@ -119,10 +131,21 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbMapContextAllocation(
         || adapter_door(adapter, RuleId::CB_CTXALLOC_010, row::DxgkCbMapContextAllocation.name);
     row::DxgkCbMapContextAllocation.answer(door, 0, |door, at| {
         let Some(args) = args else { return 0 };
-        let (name, first, pages) =
-            (any_number(args.hAllocation), args.OffsetInPages, args.SizeInPages);
-        door.services().map_context_allocation(at, name, first, pages).unwrap_or(0)
+        let name = row::DxgkCbMapContextAllocation.name;
+        let Ok(number) = context_allocation_number(door, name, args.hAllocation) else { return 0 };
+        let (first, pages) = (args.OffsetInPages, args.SizeInPages);
+        door.services().map_context_allocation(at, number, first, pages).unwrap_or(0)
     })
+}
+
+/// The number of a context allocation that a callback gets from the driver.
+fn context_allocation_number(
+    door: &Door,
+    callback: &'static str,
+    handle: HANDLE,
+) -> DriverResult<usize> {
+    let (kind, rule) = (HandleKind::ContextAllocation, RuleId::CB_CTXALLOC_009);
+    door.handle_number((callback, "hAllocation"), handle, kind, rule)
 }
 
 /// The door of `hAdapter`: the `DeviceHandle` that the driver got in `DxgkDdiStartDevice`.
@@ -139,10 +162,12 @@ fn adapter_door(handle: HANDLE, rule: RuleId, name: &'static str) -> Option<Arc<
 
 fn context_allocation_args(
     args: &DXGKARGCB_CREATECONTEXTALLOCATION,
+    device: usize,
+    context: usize,
 ) -> CreateContextAllocationArgs {
     CreateContextAllocationArgs {
-        device: any_number(args.hDevice),
-        context: any_number(args.hContext),
+        device,
+        context,
         shared: args.ContextAllocationFlags.has(CreateFlags::SharedAcrossContexts),
         size: args.Size as u64,
         alignment: args.Alignment.into(),
@@ -180,8 +205,6 @@ mod tests {
         let args = DXGKARGCB_CREATECONTEXTALLOCATION {
             ContextAllocationFlags: CreateFlags { Value: CreateFlags::SharedAcrossContexts },
             hAdapter: handle(1),
-            hDevice: handle(0x40),
-            hContext: handle(0x80),
             hDriverAllocation: handle(0xd00d),
             Size: 12_288,
             Alignment: 8192,
@@ -191,7 +214,7 @@ mod tests {
             Flags: DXGK_ALLOCATIONINFOFLAGS { Value: DXGK_ALLOCATIONINFOFLAGS::CpuVisible },
             ..DXGKARGCB_CREATECONTEXTALLOCATION::ZERO
         };
-        let created = context_allocation_args(&args);
+        let created = context_allocation_args(&args, 0x40, 0x80);
         assert_eq!((created.device, created.context, created.shared), (0x40, 0x80, true));
         assert_eq!(
             (created.size, created.alignment, created.driver_handle),

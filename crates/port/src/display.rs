@@ -552,7 +552,7 @@ impl Miniport for TableDriver {
         self.call_query_dependent_engine_group(node)
     }
 
-    fn reset_engine(&self, _at: &mut Passive, node: u32) -> DriverResult<Fence> {
+    fn reset_engine(&self, _at: &mut Passive, node: u32) -> DriverResult<Option<Fence>> {
         self.call_reset_engine(node)
     }
 

@@ -2,15 +2,18 @@
 //! this thread.
 
 use crate::dma_buffers::DmaBuffers;
+use crate::fill::Fill;
 use crate::hardware::{Hardware, HardwareState};
 use crate::left_behind::AcquiredRanges;
+use crate::query::judge;
 use crate::registry::Registry;
 use crate::system_handle::{HandleKind, describe_system_handle};
 use crate::version::InterfaceVersion;
 use abi::HANDLE;
-use flight::{Attachment, ExecutionContext};
+use flight::{Attachment, ExecutionContext, RuleId};
 use kernel::callbacks::KernelCallbacks;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use kernel::miniport::{DriverError, DriverResult};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 static DOORS: Registry<Door> = Registry::new();
@@ -28,6 +31,8 @@ pub(crate) struct Door {
     hardware: HardwareState,
     dma_buffers: DmaBuffers,
     acquired: Mutex<AcquiredRanges>,
+    /// The number of the next pattern for outputs.
+    fills: AtomicU64,
 }
 
 impl Door {
@@ -51,6 +56,7 @@ impl Door {
             hardware,
             dma_buffers,
             acquired,
+            fills: AtomicU64::new(nt::memory_seed()),
         })
     }
 
@@ -64,9 +70,12 @@ impl Door {
         DOORS.find(HandleKind::Adapter.number(handle)?)
     }
 
-    /// What a driver passed where the `DeviceHandle` is required, for a report.
+    /// What a driver passed where a handle of the system is required, for a report.
     pub(crate) fn describe(&self, handle: HANDLE) -> String {
         let address = handle.addr();
+        if HandleKind::Adapter.number(handle).is_some() && Self::find(handle).is_none() {
+            return "the DeviceHandle of an adapter that was removed".to_owned();
+        }
         if let Some(noun) = describe_system_handle(address as u64) {
             return noun.to_owned();
         }
@@ -76,8 +85,32 @@ impl Door {
                 "the driver's own handle of the adapter (MiniportDeviceContext)".to_owned()
             }
             _ if address == self.physical_device => "the PhysicalDeviceObject".to_owned(),
-            _ => "no handle of the system".to_owned(),
+            _ => {
+                let text = self.services.describe_handle(address);
+                text.unwrap_or_else(|| "no handle of the system".to_owned())
+            }
         }
+    }
+
+    /// Judges a handle that a callback gets from the driver: it is of the required kind, or NULL.
+    /// Returns its number, which the kernel judges.
+    pub(crate) fn handle_number(
+        &self,
+        (callback, member): (&'static str, &'static str),
+        handle: HANDLE,
+        kind: HandleKind,
+        rule: RuleId,
+    ) -> DriverResult<usize> {
+        if handle.is_null() {
+            return Ok(0);
+        }
+        kind.number(handle).ok_or_else(|| {
+            let (passed, expected) = (self.describe(handle), kind.noun());
+            let broken =
+                format!("{member} of {callback} is {passed}, where {expected} is expected");
+            judge(&self.services, rule, callback, Some(broken));
+            DriverError::Invalid
+        })
     }
 
     /// The door whose driver runs on this thread, for callbacks without a handle.
@@ -124,6 +157,11 @@ impl Door {
     /// What the driver got in `DxgkDdiAddDevice` and `DxgkDdiStartDevice`.
     pub(crate) fn acquired(&self) -> MutexGuard<'_, AcquiredRanges> {
         self.acquired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The pattern for the outputs of the next call.
+    pub(crate) fn next_fill(&self) -> Fill {
+        Fill::numbered(self.fills.fetch_add(1, Ordering::Relaxed))
     }
 
     /// The interface version of the driver.

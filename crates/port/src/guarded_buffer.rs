@@ -112,9 +112,9 @@ impl GuardedBuffer {
         }
     }
 
-    /// An array of zeros that the driver fills.
-    pub(crate) fn list(size: usize) -> Self {
-        let bytes = vec![0; size];
+    /// An array of equal bytes that the driver fills.
+    pub(crate) fn list(size: usize, byte: u8) -> Self {
+        let bytes = vec![byte; size];
         match ShownMemory::zeroed(size, BlockKind::List) {
             Some(memory) => Self::shown(&bytes, View::Guarded(memory)),
             None => Self::copy(&bytes, 0),

@@ -25,6 +25,7 @@ mod display_only;
 mod dma_buffers;
 mod door;
 mod escape;
+mod fill;
 mod flags;
 mod guarded_buffer;
 mod handle_query;

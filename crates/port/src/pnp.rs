@@ -5,6 +5,7 @@ use crate::device_memory::end_mappings;
 use crate::display::{Adapter, TableDriver};
 use crate::dma_buffers::DmaBuffers;
 use crate::door::Door;
+use crate::fill::{Fill, judge_outputs};
 use crate::interface::interface;
 use crate::private_data::pointer;
 use crate::query::judge;
@@ -23,15 +24,11 @@ use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{DriverError, DriverKind, DriverResult, Interrupt};
 use kernel::power::{PowerAction, PowerState, PowerTarget, SetPowerArgs};
 use kernel::segment::SegmentSet;
-use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The reported depth of a node's queue. Our choice: two, so that one packet waits while one runs.
 const DMA_QUEUE: u32 = 2;
-
-/// The value of a count that the driver has not set: no adapter has that many.
-const UNSET: u32 = u32::MAX;
 
 /// The GUID of our adapters; the last bytes are the adapter's number.
 const ADAPTER: GUID = GUID {
@@ -42,11 +39,11 @@ const ADAPTER: GUID = GUID {
 };
 
 /// Entry rule: `DxgkDdiStartDevice` sets the number of sources and of children.
-fn judge_counts(services: &KernelCallbacks, sources: u32, children: u32) {
+fn judge_counts(services: &KernelCallbacks, fill: Fill, sources: u32, children: u32) {
     let unset: Vec<&str> =
         [("NumberOfVideoPresentSources", sources), ("NumberOfChildren", children)]
             .into_iter()
-            .filter_map(|(name, count)| (count == UNSET).then_some(name))
+            .filter_map(|(name, count)| fill.is_in(&count).then_some(name))
             .collect();
     let broken = (!unset.is_empty()).then(|| {
         let unset = unset.join(" and ");
@@ -67,7 +64,8 @@ impl TableDriver {
         let ram = self.hardware.ram.clone().filter(|_| self.from_memory.load(Ordering::SeqCst));
         let (version, device, buffers) = (self.version, self.physical_device, DmaBuffers::new(ram));
         let door = Door::open(version, services.clone(), device, &self.hardware, buffers);
-        let mut context = ptr::null_mut();
+        let fill = door.next_fill();
+        let mut context = fill.value();
 
         let (status, got) = self.count_things(|| {
             self.run_driver(&door, || {
@@ -81,6 +79,10 @@ impl TableDriver {
         door.acquired().add = got;
 
         result_from_status(status)?;
+        let unset = if fill.is_in(&context) { &["MiniportDeviceContext"][..] } else { &[] };
+        if !judge_outputs(&door, "DxgkDdiAddDevice", unset) {
+            return Err(DriverError::Declined);
+        }
         // WINDOWS: success without a context declines the device (documented): the driver is not
         // called for it again.
         if context.is_null() {
@@ -112,7 +114,8 @@ impl TableDriver {
             AdapterLuid: luid(services.luid()),
         };
         let mut interface = interface(door.handle(), self.version);
-        let (mut sources, mut children) = (UNSET, UNSET);
+        let fill = door.next_fill();
+        let (mut sources, mut children) = (fill.value(), fill.value());
 
         door.set_started(true);
         let body = || {
@@ -132,8 +135,8 @@ impl TableDriver {
         door.acquired().start = Some(got);
 
         result_from_status(status).inspect_err(|_| door.set_started(false))?;
-        judge_counts(services, sources, children);
-        let counted = |number: u32| number != 0 && number != UNSET;
+        judge_counts(services, fill, sources, children);
+        let counted = |number: u32| number != 0 && !fill.is_in(&number);
         self.children.store(if counted(children) { children } else { 0 }, Ordering::SeqCst);
         if self.kind() == DriverKind::DisplayOnly {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Private driver data, as memory that a driver can access during a call.
 //!
 //! The driver gets a copy, aligned like a structure: its writes change none of the kernel's
-//! vectors, and the length cannot change. The copy is in guarded memory, or a guard follows it, so
-//! that a small overrun is detected and harms nothing.
+//! vectors, and the length cannot change. The copy is in guarded memory, or between guards, so that
+//! a small overrun or underrun is detected and harms nothing.
 #![expect(unsafe_code, reason = "reads what a driver wrote")]
 
 use abi::PVOID;
@@ -13,7 +13,7 @@ use std::ptr;
 /// The maximum size of private data that is plausible.
 pub(crate) const MAX_SIZE: u32 = 1 << 24;
 
-/// The number of guard words behind the bytes.
+/// The number of guard words before the bytes, and behind them.
 const GUARD_WORDS: usize = 8;
 
 /// The value of a guard byte.
@@ -27,7 +27,7 @@ pub(crate) struct PrivateData {
 
 /// Where the bytes are.
 enum Storage {
-    /// Here, with guard bytes behind them.
+    /// Here, between guard words.
     Words(Vec<u64>),
     /// In guarded memory.
     Guarded(ShownMemory),
@@ -54,17 +54,22 @@ impl PrivateData {
         if let Some(memory) = ShownMemory::copy(bytes, kind) {
             return Ok(Self { memory: Storage::Guarded(memory), size });
         }
-        let guard = std::iter::repeat_n(u64::from_ne_bytes([GUARD_BYTE; 8]), GUARD_WORDS);
-        let words = bytes.chunks(8).map(word).chain(guard).collect();
+        let guard = || std::iter::repeat_n(word(&[]), GUARD_WORDS);
+        let words = guard().chain(bytes.chunks(8).map(word)).chain(guard()).collect();
         Ok(Self { memory: Storage::Words(words), size })
     }
 
     /// `size` zero bytes, which the driver is to overwrite.
     pub(crate) fn zeroed(size: u32) -> DriverResult<Self> {
+        Self::filled(size, 0)
+    }
+
+    /// `size` equal bytes, which the driver is to overwrite.
+    pub(crate) fn filled(size: u32, byte: u8) -> DriverResult<Self> {
         if size > MAX_SIZE {
             return Err(DriverError::NoMemory);
         }
-        Self::output(&vec![0; size as usize])
+        Self::output(&vec![byte; size as usize])
     }
 
     /// Zero bytes for a `T`, which the driver is to overwrite.
@@ -77,7 +82,7 @@ impl PrivateData {
         let bytes = &bytes[..bytes.len().min(self.size as usize)];
         match &mut self.memory {
             Storage::Words(words) => {
-                for (to, from) in words.iter_mut().zip(bytes.chunks(8)) {
+                for (to, from) in words[GUARD_WORDS..].iter_mut().zip(bytes.chunks(8)) {
                     *to = word(from);
                 }
             }
@@ -97,7 +102,7 @@ impl PrivateData {
     pub(crate) fn pointer(&mut self) -> PVOID {
         match &mut self.memory {
             _ if self.size == 0 => ptr::null_mut(),
-            Storage::Words(words) => words.as_mut_ptr().cast(),
+            Storage::Words(words) => words.as_mut_ptr().wrapping_add(GUARD_WORDS).cast(),
             Storage::Guarded(memory) => ptr::with_exposed_provenance_mut(memory.address()),
         }
     }
@@ -107,10 +112,8 @@ impl PrivateData {
         let size = self.size as usize;
         match &self.memory {
             Storage::Words(words) => {
-                let mut bytes: Vec<u8> =
-                    words.iter().flat_map(|value| value.to_ne_bytes()).collect();
-                bytes.truncate(size);
-                bytes
+                let bytes = words[GUARD_WORDS..].iter().flat_map(|value| value.to_ne_bytes());
+                bytes.take(size).collect()
             }
             Storage::Guarded(memory) => {
                 let mut bytes = vec![0; size];
@@ -135,9 +138,9 @@ impl PrivateData {
     pub(crate) fn overrun(&self) -> Option<usize> {
         let size = self.size as usize;
         match &self.memory {
-            Storage::Words(words) if is_intact(words, size) => None,
+            Storage::Words(words) if is_intact(&words[GUARD_WORDS..], size) => None,
             Storage::Words(words) => {
-                let first = size / 8;
+                let first = GUARD_WORDS + size / 8;
                 let behind = words[first..].iter().flat_map(|value| value.to_ne_bytes());
                 let behind = behind.skip(size % 8);
                 let written = behind.enumerate().filter(|(_, byte)| *byte != GUARD_BYTE);
@@ -148,6 +151,28 @@ impl PrivateData {
                 Some((at + 1).saturating_sub(size))
             }
         }
+    }
+
+    /// How far before the bytes the driver has written, if it has.
+    pub(crate) fn underrun(&self) -> Option<usize> {
+        match &self.memory {
+            Storage::Words(words) => {
+                let before = words[..GUARD_WORDS].iter().flat_map(|value| value.to_ne_bytes());
+                let first = before.enumerate().find(|(_, byte)| *byte != GUARD_BYTE);
+                first.map(|(at, _)| GUARD_WORDS * 8 - at)
+            }
+            Storage::Guarded(memory) => {
+                let at = memory.overrun()?;
+                (at < 0).then(|| at.unsigned_abs())
+            }
+        }
+    }
+
+    /// What the driver has written outside of the bytes, in words.
+    pub(crate) fn written_outside(&self) -> Option<String> {
+        let behind = self.overrun().map(|bytes| format!("up to {bytes} bytes behind it"));
+        let before = || self.underrun().map(|bytes| format!("up to {bytes} bytes before it"));
+        behind.or_else(before).map(|place| format!("{place} were written"))
     }
 }
 
@@ -231,10 +256,23 @@ mod tests {
             assert_eq!(private.overrun(), None, "{length}");
             let (driver_handle, byte) = (length / 8, length % 8);
             let Storage::Words(words) = &mut private.memory else { panic!("not guarded") };
-            words[driver_handle] ^=
+            words[GUARD_WORDS + driver_handle] ^=
                 u64::from_ne_bytes(std::array::from_fn(|at| (at == byte).into()));
             assert_eq!((private.overrun(), private.bytes()), (Some(1), vec![7; length]));
+            assert_eq!(private.underrun(), None);
+            let text = "up to 1 bytes behind it were written";
+            assert_eq!(private.written_outside().as_deref(), Some(text));
         }
+    }
+
+    #[test]
+    fn a_write_before_the_bytes_is_seen() {
+        let mut private = PrivateData::copy(&[7; 9]).unwrap();
+        let Storage::Words(words) = &mut private.memory else { panic!("not guarded") };
+        words[GUARD_WORDS - 1] = u64::from_ne_bytes([0xfd, 0xfd, 0xfd, 0xfd, 0xfd, 1, 0xfd, 0xfd]);
+        assert_eq!((private.overrun(), private.underrun()), (None, Some(3)));
+        let text = "up to 3 bytes before it were written";
+        assert_eq!(private.written_outside().as_deref(), Some(text));
     }
 
     #[test]

@@ -115,9 +115,8 @@ impl TableDriver {
             })
         });
 
-        let broken = out.overrun().map(|bytes| {
-            format!("OutputDataSize is {size}, but up to {bytes} bytes behind it were written")
-        });
+        let broken =
+            out.written_outside().map(|text| format!("OutputDataSize is {size}, but {text}"));
         // The overrun is reported, and the flight continues: only the guard was overwritten.
         judge(door.services(), RuleId::KMD_CAPS_008, OUTPUT, broken);
         Ok(status)
@@ -174,9 +173,8 @@ impl Drop for QueryChecks {
                  send any bytes, and the driver must check them"
             ))
         } else {
-            self.output.overrun().map(|bytes| {
-                format!("OutputDataSize is {size}, but up to {bytes} bytes behind it were written")
-            })
+            let written = self.output.written_outside();
+            written.map(|text| format!("OutputDataSize is {size}, but {text}"))
         };
         judge(self.door.services(), RuleId::KMD_CAPS_008, OUTPUT, broken);
     }

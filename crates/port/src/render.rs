@@ -91,7 +91,7 @@ impl TableDriver {
         let list = rendering.allocation_list.iter().map(allocation_list_entry);
         let mut list = ShownList::new(list.collect());
         let most = rendering.max_patches as usize;
-        let mut out = GuardedBuffer::list(most * ENTRY);
+        let mut out = GuardedBuffer::list(most * ENTRY, door.next_fill().byte());
         let (address, size) = (rendering.address, rendering.buffer.len());
         let mut open = door.dma_buffers().open(address, size, rendering.private, true)?;
         open.commands.open(0, rendering.buffer);

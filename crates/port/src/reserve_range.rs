@@ -5,11 +5,12 @@
 use crate::callback_entry::{door_from_handle, read, write};
 use crate::interface::row;
 use crate::status::status_from_result;
-use crate::system_handle::any_number;
+use crate::system_handle::HandleKind;
 use abi::display::{
     DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE_FLAGS as Flags,
 };
 use abi::{HANDLE, NTSTATUS};
+use flight::RuleId;
 use kernel::miniport::DriverError;
 use kernel::mmu::ReserveAddressArgs;
 
@@ -30,8 +31,10 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbReserveGpuVirtualAddressRange(
     let row = row::DxgkCbReserveGpuVirtualAddressRange;
     let kept = row.answer(door, Err(WRONG), |door, at| {
         let Some(args) = given else { return Err(WRONG) };
+        let (handle, rule) = (args.hDxgkProcess, RuleId::KMD_PROC_003);
+        let place = (name, "hDxgkProcess");
         let reserve_args = ReserveAddressArgs {
-            process: any_number(args.hDxgkProcess),
+            process: door.handle_number(place, handle, HandleKind::Process, rule)?,
             bytes: args.SizeInBytes,
             alignment: args.Alignment.into(),
             base: args.BaseAddress,

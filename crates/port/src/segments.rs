@@ -271,8 +271,14 @@ fn count_error(
     } else if other != count {
         format!("the second has NbSegment {other}")
     } else {
-        let bytes = list.overrun()?;
-        format!("the second wrote {bytes} bytes behind the last descriptor")
+        match (list.overrun(), list.underrun()) {
+            (Some(bytes), _) => {
+                format!("the second wrote {bytes} bytes behind the last descriptor")
+            }
+            (None, bytes) => {
+                format!("the second wrote {} bytes before the first descriptor", bytes?)
+            }
+        }
     };
     Some(format!("the first pass announced {count} segments, but {but}"))
 }

@@ -94,12 +94,13 @@ fn judge_overrun(memory: &ShownMemory, place: &'static str) {
     judge_bytes(&door, (memory.size(), memory.overrun()), place);
 }
 
-/// Entry rule: a driver writes nothing behind the private data that a call passes.
+/// Entry rule: a driver writes nothing next to the private data that a call passes.
 pub(crate) fn judge_private_data(door: &Door, private: &PrivateData) {
     let size = private.size() as usize;
     if size > 0 {
-        let written = private.overrun().map(|bytes| (size + bytes - 1).cast_signed());
-        judge_bytes(door, (size, written), "pPrivateDriverData");
+        let behind = private.overrun().map(|bytes| (size + bytes - 1).cast_signed());
+        let before = || private.underrun().map(|bytes| -bytes.cast_signed());
+        judge_bytes(door, (size, behind.or_else(before)), "pPrivateDriverData");
     }
 }
 

@@ -34,7 +34,8 @@ impl TableDriver {
         let described = surface;
         let mut shown_surface = ShownList::new(vec![surface]);
         let filled = standard.private.is_some();
-        let room = |size: u32| PrivateData::zeroed(if filled { size } else { 0 });
+        let fill = door.next_fill();
+        let room = |size: u32| PrivateData::filled(if filled { size } else { 0 }, fill.byte());
         let mut allocation = room(standard.allocation_size)?;
         let mut resource = room(standard.resource_size)?;
         let mut args = DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA {

@@ -36,7 +36,7 @@ const NUMBER_SHIFT: u32 = 12;
 
 impl HandleKind {
     /// What the handle is, in a sentence.
-    fn noun(self) -> &'static str {
+    pub(crate) fn noun(self) -> &'static str {
         match self {
             Self::Adapter => "the system's handle of an adapter (DeviceHandle)",
             Self::Device => "the system's handle of a device (hDevice of DxgkDdiCreateDevice)",
@@ -79,15 +79,6 @@ fn parts(address: u64) -> Option<(HandleKind, usize, u64)> {
     Some((kind, usize::try_from(number).ok()?, below & ((1 << NUMBER_SHIFT) - 1)))
 }
 
-/// The number of a handle of any kind, for a table that knows the kinds of its numbers. Anything
-/// else, such as a pointer of the driver, is returned as it is.
-pub(crate) fn any_number(handle: HANDLE) -> usize {
-    match parts(handle.addr() as u64) {
-        Some((_, number, 0)) => number,
-        _ => handle.addr(),
-    }
-}
-
 /// What an address is, if it is at a handle that the system gives to a driver.
 pub fn describe_system_handle(address: u64) -> Option<&'static str> {
     parts(address).map(|(kind, ..)| kind.noun())
@@ -102,7 +93,6 @@ mod tests {
         for kind in ALL {
             for number in [1, 0x40, 0x4000_0040, u32::MAX as usize] {
                 let handle = kind.handle(number);
-                assert_eq!(any_number(handle), number);
                 for other in ALL {
                     let expected = (other == kind).then_some(number);
                     assert_eq!(other.number(handle), expected, "{kind:?} {other:?}");
@@ -112,8 +102,8 @@ mod tests {
                 assert_eq!(describe_system_handle(member.addr() as u64), Some(kind.noun()));
             }
             assert!(kind.handle(0).is_null());
+            assert_eq!(kind.number(ptr::without_provenance_mut(0x1234)), None);
         }
-        assert_eq!(any_number(ptr::without_provenance_mut(0x1234)), 0x1234);
         assert_eq!(describe_system_handle(0x1234), None);
     }
 }

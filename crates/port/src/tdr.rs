@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "calls the functions a driver registered")]
 
 use crate::display::{Adapter, TableDriver};
+use crate::fill::{Fill, judge_outputs};
 use crate::private_data::{PrivateData, pointer};
 use crate::shown::{self, ShownList};
 use crate::status::result_from_status;
@@ -40,17 +41,28 @@ impl TableDriver {
     pub(crate) fn call_query_current_fence(&self, node: u32) -> DriverResult<Fence> {
         let call = self.table.DxgkDdiQueryCurrentFence.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut args =
-            DXGKARG_QUERYCURRENTFENCE { NodeOrdinal: node, ..DXGKARG_QUERYCURRENTFENCE::ZERO };
-
-        let status = self.run_driver(&door, || {
-            shown::in_out(&mut args, |args| {
-                // SAFETY: As above.
-                unsafe { call(pointer(context), args) }
-            })
-        });
-
-        result_from_status(status).map(|()| Fence(args.CurrentFence))
+        let query = |fill: Fill| {
+            let mut args = DXGKARG_QUERYCURRENTFENCE {
+                CurrentFence: fill.value(),
+                NodeOrdinal: node,
+                ..DXGKARG_QUERYCURRENTFENCE::ZERO
+            };
+            let status = self.run_driver(&door, || {
+                shown::in_out(&mut args, |args| {
+                    // SAFETY: As above.
+                    unsafe { call(pointer(context), args) }
+                })
+            });
+            result_from_status(status).map(|()| args.CurrentFence)
+        };
+        let unset = |answer: &DriverResult<u32>, fill: Fill| match answer {
+            Ok(fence) if fill.is_in(fence) => vec!["CurrentFence"],
+            _ => Vec::new(),
+        };
+        let (answer, unset) = door.next_fill().query(query, unset);
+        let fence = answer?;
+        let is_set = judge_outputs(&door, "DxgkDdiQueryCurrentFence", &unset);
+        Ok(Fence(if is_set { fence } else { 0 }))
     }
 
     pub(crate) fn call_cancel_command(&self, packet: &CancelCommandArgs<'_>) -> DriverResult<()> {
@@ -99,9 +111,40 @@ impl TableDriver {
     pub(crate) fn call_query_dependent_engine_group(&self, node: u32) -> DriverResult<u64> {
         let call = self.table.DxgkDdiQueryDependentEngineGroup.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
-        let mut args = DXGKARG_QUERYDEPENDENTENGINEGROUP {
+        let query = |fill: Fill| {
+            let mut args = DXGKARG_QUERYDEPENDENTENGINEGROUP {
+                NodeOrdinal: node,
+                DependentNodeOrdinalMask: fill.value(),
+                ..DXGKARG_QUERYDEPENDENTENGINEGROUP::ZERO
+            };
+            let status = self.run_driver(&door, || {
+                shown::in_out(&mut args, |args| {
+                    // SAFETY: As above.
+                    unsafe { call(pointer(context), args) }
+                })
+            });
+            result_from_status(status).map(|()| args.DependentNodeOrdinalMask)
+        };
+        let unset = |answer: &DriverResult<u64>, fill: Fill| match answer {
+            Ok(mask) if fill.is_in(mask) => vec!["DependentNodeOrdinalMask"],
+            _ => Vec::new(),
+        };
+        let (answer, unset) = door.next_fill().query(query, unset);
+        let mask = answer?;
+        let is_set = judge_outputs(&door, "DxgkDdiQueryDependentEngineGroup", &unset);
+        // The node itself: a missing mask is one finding.
+        Ok(if is_set { mask } else { 1_u64.checked_shl(node).unwrap_or(0) })
+    }
+
+    /// The last aborted fence; `None` if the driver has not set it.
+    pub(crate) fn call_reset_engine(&self, node: u32) -> DriverResult<Option<Fence>> {
+        let call = self.table.DxgkDdiResetEngine.ok_or(DriverError::NoEntryPoint)?;
+        let Adapter { door, context, .. } = self.adapter()?;
+        let fill = door.next_fill();
+        let mut args = DXGKARG_RESETENGINE {
             NodeOrdinal: node,
-            ..DXGKARG_QUERYDEPENDENTENGINEGROUP::ZERO
+            LastAbortedFenceId: fill.value(),
+            ..DXGKARG_RESETENGINE::ZERO
         };
 
         let status = self.run_driver(&door, || {
@@ -111,23 +154,10 @@ impl TableDriver {
             })
         });
 
-        result_from_status(status).map(|()| args.DependentNodeOrdinalMask)
-    }
-
-    pub(crate) fn call_reset_engine(&self, node: u32) -> DriverResult<Fence> {
-        let call = self.table.DxgkDdiResetEngine.ok_or(DriverError::NoEntryPoint)?;
-        let Adapter { door, context, .. } = self.adapter()?;
-        let mut args = DXGKARG_RESETENGINE { NodeOrdinal: node, ..DXGKARG_RESETENGINE::ZERO };
-
-        let status = self.run_driver(&door, || {
-            shown::in_out(&mut args, |args| {
-                // SAFETY: As above.
-                unsafe { call(pointer(context), args) }
-            })
-        });
-
+        result_from_status(status)?;
         // WINDOWS: the text names another member; this is the one that exists (D-44).
-        result_from_status(status).map(|()| Fence(args.LastAbortedFenceId))
+        let aborted = args.LastAbortedFenceId;
+        Ok((!fill.is_in(&aborted)).then_some(Fence(aborted)))
     }
 
     pub(crate) fn call_reset_from_timeout(&self) -> DriverResult<()> {

@@ -137,7 +137,9 @@ PAGED NTSTATUS NTAPI DodQueryChildStatus(PVOID context, DXGK_CHILD_STATUS *statu
         return STATUS_INVALID_PARAMETER;
     if (status->Type != StatusConnection)
         return STATUS_NOT_SUPPORTED;
+#ifndef FLAW_OMITS_CHILD_STATUS
     status->Data[0] = TRUE; /* HotPlug.Connected */
+#endif
     return STATUS_SUCCESS;
 }
 

@@ -32,6 +32,9 @@ static PAGED NTSTATUS CreateOne(DXGK_ALLOCATIONINFO *info)
 #ifdef FLAW_KEEPS_PRIVATE_DATA
     KeptData = info->pPrivateDriverData;
 #endif
+#ifdef FLAW_WRITES_BEFORE_PRIVATE_DATA
+    ((volatile UCHAR *)info->pPrivateDriverData)[-1] = 1;
+#endif
 #ifdef FLAW_WRITES_BEHIND_PRIVATE_DATA
     ((volatile UCHAR *)info->pPrivateDriverData)[info->PrivateDriverDataSize] = 1;
 #endif

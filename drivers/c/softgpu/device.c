@@ -77,6 +77,11 @@ PAGED NTSTATUS NTAPI SgCreateContext(HANDLE handle, DXGKARG_CREATECONTEXT *args)
     ExInitializeFastMutex(&KeptMutex);
     ExAcquireFastMutex(&KeptMutex);
 #endif
+#ifdef FLAW_OWN_DEVICE_AS_ADAPTER
+    DXGK_DEVICE_INFO info = {0};
+
+    ((PDEVICE)handle)->Adapter->DxgkInterface.DxgkCbGetDeviceInformation(handle, &info);
+#endif
 #ifdef FLAW_WRITES_BEHIND_ARGUMENTS
     ((volatile UCHAR *)args)[sizeof(*args)] = 1;
 #endif

@@ -22,7 +22,12 @@ NTSTATUS NTAPI SgQueryCurrentFence(HANDLE context, DXGKARG_QUERYCURRENTFENCE *ar
 {
     PADAPTER adapter = context;
 
+#ifdef FLAW_OMITS_CURRENT_FENCE
+    UNREFERENCED_PARAMETER(adapter);
+    UNREFERENCED_PARAMETER(args);
+#else
     args->CurrentFence = adapter->Gpu.Nodes[args->NodeOrdinal].LastCompleted;
+#endif
     return STATUS_SUCCESS;
 }
 
@@ -45,8 +50,13 @@ PAGED NTSTATUS NTAPI SgQueryDependentEngineGroup(HANDLE context,
 PAGED NTSTATUS NTAPI SgResetEngine(HANDLE context, DXGKARG_RESETENGINE *args)
 {
     PADAPTER adapter = context;
+    ULONG aborted = GpuResetNode(&adapter->Gpu, args->NodeOrdinal);
 
-    args->LastAbortedFenceId = GpuResetNode(&adapter->Gpu, args->NodeOrdinal);
+#ifdef FLAW_OMITS_ABORTED_FENCE
+    UNREFERENCED_PARAMETER(aborted);
+#else
+    args->LastAbortedFenceId = aborted;
+#endif
     return STATUS_SUCCESS;
 }
 

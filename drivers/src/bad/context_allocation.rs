@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "a driver written against the C interface")]
 
 use crate::block::{find, free};
-use crate::context::{create_device, device_and_adapter};
+use crate::context::{create_device, destroy_device, device_and_adapter};
 use crate::memory::{
     ALL_SEGMENTS, MEMORY, build_paging_buffer, context, create_context_with_area,
     destroy_context_with_area,
@@ -18,7 +18,9 @@ use abi::display::{
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
+use std::collections::BTreeMap;
 use std::ptr;
+use std::sync::{Mutex, PoisonError};
 
 pub(crate) const SHARES_PER_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
     with_create_args(create_with_bad_args::<SharedPerContext>);
@@ -28,6 +30,18 @@ pub(crate) const PASSES_WRONG_DEVICE_HANDLE: DRIVER_INITIALIZATION_DATA =
     with_create_args(create_with_bad_args::<WrongDeviceHandle>);
 pub(crate) const PASSES_WRONG_CONTEXT_HANDLE: DRIVER_INITIALIZATION_DATA =
     with_create_args(create_with_bad_args::<WrongContextHandle>);
+pub(crate) const PASSES_CONTEXT_AS_DEVICE: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<ContextAsDevice>);
+pub(crate) const PASSES_DESTROYED_CONTEXT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA {
+        DxgkDdiCreateContext: Some(keeps_context_handle),
+        DxgkDdiDestroyDevice: Some(passes_destroyed_context),
+        ..MEMORY
+    };
+pub(crate) const PASSES_ADAPTER_AS_CONTEXT: DRIVER_INITIALIZATION_DATA =
+    with_create_args(create_with_bad_args::<AdapterAsContext>);
+pub(crate) const FREES_DEVICE_AS_ALLOCATION: DRIVER_INITIALIZATION_DATA =
+    ends(frees_device_as_allocation);
 pub(crate) const REQUESTS_EMPTY_CONTEXT_ALLOCATION: DRIVER_INITIALIZATION_DATA =
     with_create_args(create_with_bad_args::<EmptyAllocation>);
 pub(crate) const PREFERS_ELSEWHERE: DRIVER_INITIALIZATION_DATA =
@@ -90,6 +104,10 @@ struct NoOwner;
 struct WrongDeviceHandle;
 /// A context allocation for a context, named by the driver's handle.
 struct WrongContextHandle;
+/// A context allocation for a device, named by the kernel's handle of the context.
+struct ContextAsDevice;
+/// A context allocation for a context, named by the kernel's handle of the adapter.
+struct AdapterAsContext;
 /// A context allocation of zero bytes.
 struct EmptyAllocation;
 /// A context allocation whose preferred segment is not in its segment set.
@@ -120,6 +138,18 @@ impl BadCreateArgs for WrongDeviceHandle {
 impl BadCreateArgs for WrongContextHandle {
     fn change(args: &mut CreateArgs, device: HANDLE) {
         args.hContext = device;
+    }
+}
+
+impl BadCreateArgs for ContextAsDevice {
+    fn change(args: &mut CreateArgs, _device: HANDLE) {
+        args.hDevice = args.hContext;
+    }
+}
+
+impl BadCreateArgs for AdapterAsContext {
+    fn change(args: &mut CreateArgs, _device: HANDLE) {
+        args.hContext = args.hAdapter;
     }
 }
 
@@ -168,11 +198,53 @@ unsafe extern "win64-unwind" fn create_with_bad_args<W: BadCreateArgs>(
     unsafe { create_context_with_area(device, args) }
 }
 
+/// The kernel's handle of the last context of each device, by the driver's handle of the device.
+static LAST_CONTEXTS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+/// Keeps the kernel's handle of a context beyond its end.
+unsafe extern "win64-unwind" fn keeps_context_handle(
+    device: HANDLE,
+    args: *mut DXGKARG_CREATECONTEXT,
+) -> NTSTATUS {
+    // SAFETY: The kernel passes a valid structure.
+    let name = unsafe { (*args).hContext };
+    let mut contexts = LAST_CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    contexts.insert(device.addr(), name.addr());
+    drop(contexts);
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { create_context_with_area(device, args) }
+}
+
+/// Requests a context allocation for a context of the device, all of which are destroyed.
+unsafe extern "win64-unwind" fn passes_destroyed_context(device: HANDLE) -> NTSTATUS {
+    let mut contexts = LAST_CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = contexts.remove(&device.addr());
+    drop(contexts);
+    // SAFETY: The handle is the device's, and the device outlives the call.
+    if let (Some((known, adapter)), Some(name)) = (unsafe { device_and_adapter(device) }, name) {
+        let name = ptr::without_provenance_mut(name);
+        let mut args = create_context_allocation_args(adapter, known.kernel, name, device);
+        let _ = ask(adapter, &mut args);
+    }
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { destroy_device(device) }
+}
+
 /// Frees the area of a context twice.
 unsafe extern "win64-unwind" fn frees_context_allocation_twice(handle: HANDLE) -> NTSTATUS {
     // SAFETY: The handle is the context's.
     if let Some((adapter, area)) = unsafe { area_of(handle) } {
         give_back(adapter, area.name);
+    }
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { destroy_context_with_area(handle) }
+}
+
+/// Frees the area of a context by the kernel's handle of the device, then by that of the area.
+unsafe extern "win64-unwind" fn frees_device_as_allocation(handle: HANDLE) -> NTSTATUS {
+    // SAFETY: The handle is the context's.
+    if let Some((_, device, adapter)) = unsafe { context(handle) } {
+        give_back(adapter, device.kernel);
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { destroy_context_with_area(handle) }

@@ -58,6 +58,8 @@ pub(crate) const SETS_HISTORYBUFFER_WITHOUT_CPUVISIBLE: DRIVER_INITIALIZATION_DA
         ..GOOD
     };
 
+pub(crate) const UNDERRUNS_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(underruns_private_data), ..GOOD };
 pub(crate) const OVERRUNS_PRIVATE_DATA: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateAllocation: Some(overruns_private_data), ..GOOD };
 
@@ -86,6 +88,25 @@ unsafe extern "win64-unwind" fn overruns_private_data(
         if !info.pPrivateDriverData.is_null() {
             // SAFETY: The kernel keeps guard bytes there.
             unsafe { end.cast::<u8>().write(0) };
+        }
+    }
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { create_allocation(adapter, args) }
+}
+
+/// Writes a zero before the private data of each allocation.
+unsafe extern "win64-unwind" fn underruns_private_data(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEALLOCATION,
+) -> NTSTATUS {
+    // SAFETY: The kernel passes a valid structure.
+    let given = unsafe { args.read() };
+    // SAFETY: The kernel passes an array of this length.
+    for info in unsafe { list(given.pAllocationInfo, given.NumAllocations) } {
+        if !info.pPrivateDriverData.is_null() {
+            let before = info.pPrivateDriverData.wrapping_byte_sub(1);
+            // SAFETY: The kernel keeps guard bytes there.
+            unsafe { before.cast::<u8>().write(0) };
         }
     }
     // SAFETY: The arguments come from the kernel and are valid for the call.

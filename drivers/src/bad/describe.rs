@@ -27,7 +27,7 @@ unsafe extern "win64-unwind" fn fails_describe_primary(
     STATUS_NOT_SUPPORTED
 }
 
-/// Leaves the description as it was passed: all zero.
+/// Leaves the description as it was passed.
 unsafe extern "win64-unwind" fn describes_empty_primary(
     _adapter: HANDLE,
     _args: *mut DXGKARG_DESCRIBEALLOCATION,

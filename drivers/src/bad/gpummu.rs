@@ -13,7 +13,7 @@ use abi::display::{
     DXGKARG_SETROOTPAGETABLE, DXGKARGCB_RESERVEGPUVIRTUALADDRESSRANGE as Range,
 };
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
-use abi::status::STATUS_SUCCESS;
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 
 pub(crate) const READS_REPEATED_ENTRIES: DRIVER_INITIALIZATION_DATA =
@@ -33,6 +33,9 @@ pub(crate) const ROUNDS_ROOT_ENTRIES: DRIVER_INITIALIZATION_DATA =
 
 pub(crate) const RESERVES_RANGE_AT_DESTROY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyProcess: Some(reserves_range_at_destroy), ..GPUMMU };
+
+pub(crate) const RESERVES_RANGE_OF_ADAPTER: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(reserves_range_of_adapter), ..GPUMMU };
 
 pub(crate) const RESERVES_SMALL_RANGE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateProcess: Some(reserves_small_range), ..GPUMMU };
@@ -61,6 +64,20 @@ fn reserve_args(adapter: &Adapter, process: HANDLE) -> Range {
     let span = leaf_table_span(adapter);
     let alignment = u32::try_from(span).unwrap_or(0);
     Range { hDxgkProcess: process, SizeInBytes: span, Alignment: alignment, ..Range::ZERO }
+}
+
+/// Passes the handle of the adapter where that of the process is required.
+unsafe extern "win64-unwind" fn reserves_range_of_adapter(
+    handle: HANDLE,
+    args: *mut DXGKARG_CREATEPROCESS,
+) -> NTSTATUS {
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
+    let Some(adapter) = (unsafe { find::<Adapter>(handle) }) else {
+        return STATUS_INVALID_PARAMETER;
+    };
+    let adapter = adapter.interface.DeviceHandle;
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { create_with(handle, args, |args| args.hDxgkProcess = adapter) }
 }
 
 /// Reserves a page of a process.

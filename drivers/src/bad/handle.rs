@@ -23,6 +23,8 @@ pub(crate) const ACQUIRES_DEVICE_SPECIFIC_RESOURCE: DRIVER_INITIALIZATION_DATA =
     };
 pub(crate) const LEAKS_HANDLE_DATA: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(leaks_handle_data), ..GOOD };
+pub(crate) const RELEASES_ADAPTER_HANDLE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(releases_adapter_handle), ..GOOD };
 pub(crate) const RELEASES_HANDLE_DATA_TWICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiOpenAllocation: Some(releases_handle_data_twice), ..GOOD };
 
@@ -93,6 +95,18 @@ unsafe extern "win64-unwind" fn releases_handle_data_twice(
     };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { each(device, args, twice) }
+}
+
+/// Releases the handle of the adapter as if it were acquired data.
+unsafe extern "win64-unwind" fn releases_adapter_handle(
+    device: HANDLE,
+    args: *const DXGKARG_OPENALLOCATION,
+) -> NTSTATUS {
+    let wrong = |adapter: &Adapter, _: D3DKMT_HANDLE| {
+        release(adapter, adapter.interface.DeviceHandle, DXGK_HANDLE_ALLOCATION);
+    };
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { each(device, args, wrong) }
 }
 
 /// Runs a function with the kernel handle of each allocation, then the good driver's open.

@@ -19,6 +19,8 @@ pub(crate) const LEAKS_ADD_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(leaks_add_device_memory), ..GOOD };
 pub(crate) const FAILS_START_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(fails_start_device), ..GOOD };
+pub(crate) const OMITS_ADAPTER_CONTEXT: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiAddDevice: Some(omits_adapter_context), ..GOOD };
 pub(crate) const OMITS_START_COUNTS: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiStartDevice: Some(omits_start_counts), ..GOOD };
 pub(crate) const LEAKS_START_DEVICE_MEMORY: DRIVER_INITIALIZATION_DATA =
@@ -117,6 +119,14 @@ struct LeakedBlock {
 
 impl Kind for LeakedBlock {
     const SIGNATURE: u32 = u32::from_le_bytes(*b"note");
+}
+
+/// Succeeds and does not return a context.
+unsafe extern "win64-unwind" fn omits_adapter_context(
+    _device: PDEVICE_OBJECT,
+    _context: *mut PVOID,
+) -> NTSTATUS {
+    STATUS_SUCCESS
 }
 
 /// Allocates a block in `DxgkDdiAddDevice` that is never freed.

@@ -71,6 +71,14 @@ pub(crate) const OMITS_NODE_FROM_DEPENDENCY: DRIVER_INITIALIZATION_DATA =
     };
 pub(crate) const KEEPS_WORK_AFTER_RESET: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(keeps_work_after_reset), ..GOOD };
+pub(crate) const OMITS_CURRENT_FENCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiQueryCurrentFence: Some(omits_current_fence), ..GOOD };
+pub(crate) const OMITS_DEPENDENT_NODES: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
+    DxgkDdiQueryDependentEngineGroup: Some(omits_dependent_nodes),
+    ..GOOD
+};
+pub(crate) const OMITS_ABORTED_FENCE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(omits_aborted_fence), ..GOOD };
 pub(crate) const REPORTS_ZERO_ABORTED_FENCE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiResetEngine: Some(reports_zero_aborted_fence), ..GOOD };
 pub(crate) const REPORTS_UNSUBMITTED_ABORTED_FENCE: DRIVER_INITIALIZATION_DATA =
@@ -332,7 +340,37 @@ unsafe extern "win64-unwind" fn reports_unsubmitted_aborted_fence(
     status
 }
 
-/// Resets the engine and does not fill in the last aborted fence.
+/// Reports fences as the good driver does, and does not return the last one.
+unsafe extern "win64-unwind" fn omits_current_fence(
+    adapter: HANDLE,
+    args: *mut DXGKARG_QUERYCURRENTFENCE,
+) -> NTSTATUS {
+    // SAFETY: The kernel passes a valid structure.
+    let mut copy = unsafe { args.read() };
+    // SAFETY: The handle comes from the kernel, and `copy` outlives the call.
+    unsafe { query_current_fence(adapter, &raw mut copy) }
+}
+
+/// Succeeds without a mask of nodes.
+unsafe extern "win64-unwind" fn omits_dependent_nodes(
+    _adapter: HANDLE,
+    _args: *mut DXGKARG_QUERYDEPENDENTENGINEGROUP,
+) -> NTSTATUS {
+    STATUS_SUCCESS
+}
+
+/// Resets the engine and does not write the last aborted fence.
+unsafe extern "win64-unwind" fn omits_aborted_fence(
+    adapter: HANDLE,
+    args: *mut DXGKARG_RESETENGINE,
+) -> NTSTATUS {
+    // SAFETY: The kernel passes a valid structure.
+    let mut copy = unsafe { args.read() };
+    // SAFETY: The handle comes from the kernel, and `copy` outlives the call.
+    unsafe { reset_engine(adapter, &raw mut copy) }
+}
+
+/// Resets the engine and returns zero as the last aborted fence.
 unsafe extern "win64-unwind" fn reports_zero_aborted_fence(
     adapter: HANDLE,
     args: *mut DXGKARG_RESETENGINE,

@@ -411,7 +411,7 @@ impl Kernel {
         let Some(it) = state.node_mut(adapter, index) else { return true };
         let (subject, done, given) = (it.subject(), it.reported, it.submitted);
         let right = self.judge_aborted(driver.adapter, it, aborted, remaining);
-        let aborted = if right { aborted } else { given };
+        let aborted = aborted.filter(|_| right).unwrap_or(given);
         self.log.emit(subject, || EventKind::NodeReset { done, aborted, submitted: given });
         (it.reported, it.passed, it.watch, it.preemption) = (aborted, aborted, None, None);
         it.lost_packets.clear();
@@ -516,17 +516,15 @@ impl Kernel {
         &self,
         adapter: Id<Adapter>,
         node: &crate::schedule::report::Node,
-        aborted: Fence,
+        aborted: Option<Fence>,
         remaining: bool,
     ) -> bool {
         let (done, given) = (node.reported, node.submitted);
         let argument = "DxgkDdiResetEngine.LastAbortedFenceId";
         // Packets of a lost device count as done while the hardware still holds them.
-        if node
-            .queue
-            .iter()
-            .chain(&node.lost_packets)
-            .all(|in_flight_packet| done.covers(in_flight_packet.fence))
+        let mut packets = node.queue.iter().chain(&node.lost_packets);
+        if let Some(aborted) = aborted
+            && packets.all(|in_flight_packet| done.covers(in_flight_packet.fence))
         {
             let broken = (aborted != done).then(|| {
                 format!(
@@ -543,11 +541,16 @@ impl Kernel {
                 broken,
             );
         }
-        let right = aborted.distance_from(done) <= given.distance_from(done);
+        let right =
+            aborted.is_some_and(|aborted| aborted.distance_from(done) <= given.distance_from(done));
         let broken = (!right).then(|| {
+            let returned = match aborted {
+                Some(aborted) => format!("returned {aborted} as the last aborted fence"),
+                None => "succeeded without setting LastAbortedFenceId".to_owned(),
+            };
             format!(
-                "{} was reset, and the driver returned {aborted} as the last aborted fence; the \
-                 last completed fence is {done}, the last submitted is {given}",
+                "{} was reset, and the driver {returned}; the last completed fence is {done}, the \
+                 last submitted is {given}",
                 node.subject()
             )
         });

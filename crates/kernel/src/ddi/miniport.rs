@@ -183,15 +183,16 @@ pub struct AllocationInfo {
     pub requirements: PlacementRequirements,
 }
 
-/// The description of a primary (`DXGKARG_DESCRIBEALLOCATION`).
+/// The description of a primary (`DXGKARG_DESCRIBEALLOCATION`). A member is `None` if a driver with a
+/// function table has not set it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SurfaceInfo {
     /// Pixels per row.
-    pub width: u32,
+    pub width: Option<u32>,
     /// Number of rows.
-    pub height: u32,
+    pub height: Option<u32>,
     /// The pixel format: a number that the kernel only passes on, zero if unknown.
-    pub format: i32,
+    pub format: Option<i32>,
 }
 
 /// Arguments of a destroy call: allocations of one resource, or one standalone allocation

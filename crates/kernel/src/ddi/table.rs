@@ -238,7 +238,7 @@ ddi! {
     DxgkDdiResetEngine: Passive, OneScheduler, any {
         /// Resets an engine and returns the last fence that the reset aborted. The node has no
         /// packets then.
-        system fn reset_engine(node: u32) -> Fence;
+        system fn reset_engine(node: u32) -> Option<Fence>;
     }
     DxgkDdiResetFromTimeout: Passive, Three, [] {
         /// Stops the GPU: when this returns, the GPU accesses no memory any more.

@@ -41,14 +41,24 @@ impl Kernel {
 
 /// Returns why a description of a primary is incomplete, or `None`.
 fn describe_error(described: DriverResult<SurfaceInfo>) -> Option<String> {
-    match described {
-        Err(why) => Some(format!("a primary was not described: {}", why.name())),
-        Ok(SurfaceInfo { width, height, format }) if width == 0 || height == 0 || format == 0 => {
-            Some(format!(
-                "a primary was described as {width} by {height} in format {format}: none of these \
-                 can be zero"
-            ))
-        }
-        Ok(_) => None,
-    }
+    let SurfaceInfo { width, height, format } = match described {
+        Err(why) => return Some(format!("a primary was not described: {}", why.name())),
+        Ok(info) => info,
+    };
+    let (Some(width), Some(height), Some(format)) = (width, height, format) else {
+        let members = [
+            ("Width", width.is_none()),
+            ("Height", height.is_none()),
+            ("Format", format.is_none()),
+        ];
+        let unset: Vec<&str> = members.iter().filter(|pair| pair.1).map(|pair| pair.0).collect();
+        let unset = unset.join(", ");
+        return Some(format!("a primary was described, but the driver has not set {unset}"));
+    };
+    (width == 0 || height == 0 || format == 0).then(|| {
+        format!(
+            "a primary was described as {width} by {height} in format {format}: none of these can \
+             be zero"
+        )
+    })
 }

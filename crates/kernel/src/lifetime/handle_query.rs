@@ -13,7 +13,7 @@ use crate::objects::handle_table::{Handle, HasHandle, ObjectId};
 use crate::objects::resource::ResourceView;
 use crate::objects::view::{View, ViewStage};
 use crate::state::KernelState;
-use flight::{Call, CallGuard, Component, Hex, Passive, RuleId};
+use flight::{Component, Hex, Passive, RuleId};
 
 const PARENT: &str = "DxgkCbGetHandleParent.hAllocation";
 const CAPTURE: &str = "DxgkCbGetCaptureAddress.hAllocation";
@@ -62,12 +62,20 @@ impl Kernel {
         handle: Handle,
     ) -> DriverResult<(u32, u64)> {
         let state = self.state.lock();
-        let view = state.find_object(handle).and_then(View::named_by);
+        let object = state.find_object(handle);
+        let view = object.and_then(View::named_by);
         let it = view.map(|view| &state.allocations[state.views[view].allocation]);
         let broken = match it {
             Some(it) if it.capture => None,
             Some(_) => Some(format!("{} was not created with Capture", Hex(handle.0))),
-            None => Some(format!("{} is no allocation handle of this process", Hex(handle.0))),
+            None => Some(match object {
+                Some(object) => format!(
+                    "{} is the handle of {}, not of an allocation",
+                    Hex(handle.0),
+                    object.subject()
+                ),
+                None => format!("{} is no allocation handle of this process", Hex(handle.0)),
+            }),
         };
         let error = broken.is_some();
         self.log.judge(RuleId::CB_MEM_010, Component::Driver, adapter.subject(), CAPTURE, broken);
@@ -86,14 +94,6 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Resolves a handle in the process of the current call.
-    fn find_object(&self, handle: Handle) -> Option<ObjectId> {
-        let Call { process, .. } = CallGuard::current()?;
-        let process = self.processes.find_serial(process?)?;
-        let found = self.processes[process].handles.lookup_for_driver(handle)?;
-        Some(self.as_view(found))
-    }
-
     /// The handle of a member. Includes members that the current call is creating.
     fn member_handle(&self, resource: Id<ResourceView>, index: usize) -> Option<Handle> {
         let member = |view: &&View| view.stage <= ViewStage::Live && view.part_of == Some(resource);

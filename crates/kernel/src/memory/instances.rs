@@ -31,7 +31,7 @@ use crate::objects::handle_table::{Handle, HandleError};
 use crate::objects::view::View;
 use crate::schedule::render::RenderRequest;
 use crate::state::KernelState;
-use flight::{EventKind, Passive, Subject, invariant};
+use flight::{Call, CallGuard, EventKind, Passive, Subject, invariant};
 
 /// The maximum number of instances of an allocation, if its driver sets no limit.
 ///
@@ -421,6 +421,14 @@ impl KernelState {
             _ => it.views.first().copied()?,
         };
         Some((view, place))
+    }
+
+    /// Resolves a handle in the process of the current call.
+    pub(crate) fn find_object(&self, handle: Handle) -> Option<ObjectId> {
+        let Call { process, .. } = CallGuard::current()?;
+        let process = self.processes.find_serial(process?)?;
+        let found = self.processes[process].handles.lookup_for_driver(handle)?;
+        Some(self.as_view(found))
     }
 
     /// The object as the driver knows it: an instance is the view to the driver.

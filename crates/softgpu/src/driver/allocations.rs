@@ -100,7 +100,7 @@ impl SoftGpu {
             .map(|allocation| allocation.size());
         let bytes = bytes.ok_or(DriverError::Invalid)?;
         let width = u32::try_from(bytes).map_err(|_| DriverError::Invalid)?;
-        Ok(SurfaceInfo { width, height: 1, format: A8 })
+        Ok(SurfaceInfo { width: Some(width), height: Some(1), format: Some(A8) })
     }
 
     pub(super) fn new_views(

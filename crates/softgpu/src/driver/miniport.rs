@@ -371,10 +371,10 @@ impl Miniport for SoftGpu {
         1_u64.checked_shl(node).ok_or(DriverError::Invalid)
     }
 
-    fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
+    fn reset_engine(&self, at: &mut Passive, node: u32) -> DriverResult<Option<Fence>> {
         // A packet that completed on its own is not lost by the reset.
         self.report_progress(at, node)?;
-        Ok(self.gpu.reset_node(node))
+        Ok(Some(self.gpu.reset_node(node)))
     }
 
     fn reset_from_timeout(&self, _at: &mut Passive) -> DriverResult<()> {

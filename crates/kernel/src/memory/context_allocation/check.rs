@@ -2,15 +2,20 @@
 
 use super::ContextAllocation;
 use crate::adapter::start::Adapter;
-use crate::base::id_list::Id;
+use crate::base::id_list::{Id, Slab};
+use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{DriverError, DriverResult};
 use crate::ddi::operation::CreateContextAllocationArgs;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
+use crate::memory::address::{self, AddressSpace};
+use crate::objects::allocation::Allocation;
 use crate::objects::handle_table::HasHandle;
 use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, HandleError};
+use crate::objects::resource::Resource;
+use crate::objects::view::View;
 use crate::state::KernelState;
 use flight::{Component, RuleId, Subject};
 
@@ -238,29 +243,65 @@ impl KernelState {
 
     /// Describes what a driver passed as a handle, for reports: an address alone explains nothing.
     pub(crate) fn describe_kernel_handle(&self, name: usize) -> String {
-        let device = |device: &Device| {
-            device.driver_handle.as_ref().map(|driver_handle| driver_handle.as_raw()) == Some(name)
-        };
-        let context = |context: &Context| {
-            context.driver_handle.as_ref().map(|driver_handle| driver_handle.as_raw()) == Some(name)
-        };
-        let context_allocation = self
-            .memory
-            .context_allocations
-            .iter()
-            .find(|(_, it)| it.driver_handle == name)
-            .map(|pair| pair.0.subject());
-        let own = context_allocation
-            .or_else(|| {
-                self.devices.iter().find(|pair| device(pair.1)).map(|pair| pair.0.subject())
-            })
-            .or_else(|| {
-                self.contexts.iter().find(|pair| context(pair.1)).map(|pair| pair.0.subject())
-            });
-        match (own, u32::try_from(name)) {
-            (Some(own), _) => format!("the driver's own handle of {own}"),
-            (None, Ok(name)) => format!("{name:#x}"),
-            (None, Err(_)) => "an address".to_owned(),
+        let handle = u32::try_from(name).map(Handle);
+        let found = handle.map(|handle| self.kernel_handles.lookup(handle));
+        match (found, handle) {
+            (Ok(Ok(object)), _) => format!("the kernel's handle of {}", object.subject()),
+            (Ok(Err(HandleError::Closed(Some(of)))), _) => {
+                format!("the kernel's handle of {of}, which was destroyed")
+            }
+            (_, handle) => self.describe_other_handle(name).unwrap_or_else(|| match handle {
+                Ok(handle) => format!("{:#x}", handle.0),
+                Err(_) => "an address".to_owned(),
+            }),
         }
+    }
+
+    /// Describes a handle of the driver's own, or of the client that the current call is for.
+    fn describe_other_handle(&self, name: usize) -> Option<String> {
+        if let Some(own) = self.find_driver_handle(name).filter(|_| name != 0) {
+            return Some(format!("the driver's own handle of {own}"));
+        }
+        let object = self.find_object(Handle(u32::try_from(name).ok()?))?;
+        Some(format!("the client's handle of {}", object.subject()))
+    }
+
+    /// The object of a driver handle.
+    fn find_driver_handle(&self, name: usize) -> Option<Subject> {
+        let device = |it: &Device| it.driver_handle.as_ref().map(|handle| handle.as_raw());
+        let context = |it: &Context| it.driver_handle.as_ref().map(|handle| handle.as_raw());
+        let allocation = |it: &Allocation| it.driver_handle.as_ref().map(|handle| handle.as_raw());
+        let view = |it: &View| it.driver_handle.as_ref().map(|handle| handle.as_raw());
+        let resource = |it: &Resource| it.driver_handle.as_ref().map(|handle| handle.as_raw());
+        let process = |it: &AddressSpace| it.driver_handle.as_ref().map(|handle| handle.as_raw());
+        let area = |it: &ContextAllocation| Some(it.driver_handle);
+        let areas = &self.memory.context_allocations;
+        let spaces = &self.memory.spaces;
+        Some(find(areas, area, name))
+            .flatten()
+            .map(|id| id.subject())
+            .or_else(|| Some(find(&self.devices, device, name)?.subject()))
+            .or_else(|| Some(find(&self.contexts, context, name)?.subject()))
+            .or_else(|| Some(find(&self.allocations, allocation, name)?.subject()))
+            .or_else(|| Some(find(&self.views, view, name)?.subject()))
+            .or_else(|| Some(find(&self.resources, resource, name)?.subject()))
+            .or_else(|| Some(address::subject(find(spaces, process, name)?)))
+    }
+}
+
+/// The object with this driver handle.
+fn find<T>(
+    all: &Slab<T>,
+    driver_handle: impl Fn(&T) -> Option<usize>,
+    name: usize,
+) -> Option<Id<T>> {
+    all.iter().find(|pair| driver_handle(pair.1) == Some(name)).map(|pair| pair.0)
+}
+
+impl KernelCallbacks {
+    /// What a value is that a driver passed instead of a handle of the kernel: a handle of its own
+    /// or of a client. `None` if it is neither.
+    pub fn describe_handle(&self, value: usize) -> Option<String> {
+        self.kernel.upgrade()?.state.lock().describe_other_handle(value)
     }
 }

@@ -183,7 +183,7 @@ const HEADERS: [&str; 8] =
     ["d3d10umddi", "d3dkmddi", "d3dkmthk", "d3dukmdt", "d3dumddi", "dispmprt", "ks", "wdm"];
 
 /// The folders of other pages.
-const GUIDES: [&str; 4] = ["debugger", "display", "kernel", "stream"];
+const GUIDES: [&str; 5] = ["debugger", "devtest", "display", "kernel", "stream"];
 
 /// The address of one page of a source; `None` if it is not a page.
 fn page_address(page: &str) -> Option<String> {

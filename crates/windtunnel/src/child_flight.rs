@@ -23,6 +23,7 @@ use nt::image::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, RawFd};
@@ -129,7 +130,8 @@ impl ChannelSink {
         };
         let mut lines = format!("{STACK}{} {}\n", event.seq, offsets(&call.frames));
         if let Some(ThreadFrames { thread, frames }) = &call.other_thread {
-            lines += &format!("{THREAD}{} {thread} {}\n", event.seq, offsets(frames));
+            // Writing to a String cannot fail.
+            _ = writeln!(lines, "{THREAD}{} {thread} {}", event.seq, offsets(frames));
         }
         Some(lines)
     }

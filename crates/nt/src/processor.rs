@@ -307,6 +307,11 @@ pub(crate) fn judge_wait(import: &'static str) -> bool {
     held.is_some()
 }
 
+/// Whether the thread holds a spin lock.
+pub(crate) fn holds_spin_lock(import: &'static str) -> bool {
+    RunningDriver::current(import).is_some_and(|driver| !driver.processor().locks.is_empty())
+}
+
 /// Forgets the order of the spin locks in this memory: other locks may be there from now on.
 pub(crate) fn forget_spin_locks(memory: &Range<usize>) {
     if let Some(pool) = ExecutionContext::attached::<Pool>() {

@@ -3,7 +3,7 @@
 
 use crate::import_irql::{ImportIrql, irql_name, irql_of};
 use crate::ke_irql::{APC_LEVEL, KIRQL};
-use crate::processor::{current, number, number_of};
+use crate::processor::{current, holds_spin_lock, number, number_of};
 use crate::waits::current_call;
 use flight::{CallGuard, Component, Host, Irql, Log, RuleId, resume_internal_error};
 use std::cell::Cell;
@@ -48,6 +48,10 @@ pub(crate) fn judge_at_most(import: &'static str, call: &str, highest: KIRQL) {
 pub(crate) fn judge_in_thunk(row: &'static ImportIrql, at: KIRQL) {
     guarded((), || {
         let Some((_, log)) = current(row.name) else { return };
+        // The function reports a wait with a spin lock itself, by another rule.
+        if row.name == "KeDelayExecutionThread" && holds_spin_lock(row.name) {
+            return;
+        }
         FOUND_BY_THUNK.set(None);
         judge(&log, row.name, Some(row.breach(at)));
         FOUND_BY_THUNK.set(Some(row.name));

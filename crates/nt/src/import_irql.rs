@@ -128,7 +128,7 @@ pub(crate) fn irql_name(irql: KIRQL) -> &'static str {
         PASSIVE_LEVEL => "PASSIVE_LEVEL",
         APC_LEVEL => "APC_LEVEL",
         DISPATCH_LEVEL => "DISPATCH_LEVEL",
-        0..=HIGHEST_DEVICE_LEVEL => "DIRQL",
+        3..=HIGHEST_DEVICE_LEVEL => "DIRQL",
         13 => "CLOCK_LEVEL",
         14 => "IPI_LEVEL",
         15.. => "HIGH_LEVEL",

@@ -264,6 +264,11 @@ pub(crate) fn lock_acquired(import: &'static str, lock: HeldLock) {
     }
 }
 
+/// Whether the thread holds a spin lock.
+pub(crate) fn holds_spin_lock(import: &'static str) -> bool {
+    held_locks(import).iter().any(|lock| lock.kind.is_spin_lock())
+}
+
 /// This thread has released a lock that is not a spin lock. One that it acquired in an earlier call
 /// is not known here.
 pub(crate) fn lock_released(import: &'static str, lock: usize) {

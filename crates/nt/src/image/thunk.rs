@@ -167,9 +167,16 @@ mod tests {
     type Function = extern "win64" fn(u64, f64, u64, f64, u64, f64) -> f64;
 
     /// Stands for any import. Its arguments are in registers of both kinds and on the stack.
-    extern "win64" fn target(a: u64, b: f64, c: u64, d: f64, e: u64, f: f64) -> f64 {
-        let halves = [a, c, e].map(|value| f64::from(u32::try_from(value).unwrap()));
-        halves.iter().sum::<f64>() * 1000.0 + b + d + f
+    extern "win64" fn target(
+        in_rcx: u64,
+        in_xmm1: f64,
+        in_r8: u64,
+        in_xmm3: f64,
+        fifth: u64,
+        sixth: f64,
+    ) -> f64 {
+        let integers = [in_rcx, in_r8, fifth].map(|value| f64::from(u32::try_from(value).unwrap()));
+        integers.iter().sum::<f64>() * 1000.0 + in_xmm1 + in_xmm3 + sixth
     }
 
     /// The rules that a call at an IRQL breaks, through the thunk of an import.

@@ -136,7 +136,7 @@ pub(crate) fn install() {
     if !signal_changes::are_seen() {
         return;
     }
-    let earlier = SIGNALS.map(|signal| current_action(signal));
+    let earlier = SIGNALS.map(current_action);
     let [Some(fault), Some(bus)] = earlier else { return };
     if EARLIER.set([fault, bus]).is_ok() {
         for (signal, earlier) in SIGNALS.into_iter().zip([fault, bus]) {

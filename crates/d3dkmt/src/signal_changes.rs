@@ -90,13 +90,16 @@ pub(crate) unsafe extern "C" fn sigaction(
     action: *const libc::sigaction,
     before: *mut libc::sigaction,
 ) -> c_int {
+    // Before the call: both pointers may be the same.
+    // SAFETY: The caller's contract.
+    let blocks = unsafe { action.as_ref() }.is_some_and(|action| {
+        let is_handler = !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+        is_handler && has_faults(&action.sa_mask) && !is_own(action.sa_sigaction)
+    });
     // SAFETY: The caller's contract.
     let result = unsafe { __sigaction(signal, action, before) };
     if result == 0 && !action.is_null() {
-        // SAFETY: The caller's contract: the original has read it.
-        let action = unsafe { &*action };
-        let is_handler = !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
-        if is_handler && has_faults(&action.sa_mask) && !is_own(action.sa_sigaction) {
+        if blocks {
             HANDLERS_BLOCK.store(true, Ordering::Relaxed);
         }
         note_change();

@@ -341,6 +341,26 @@ fn a_pointer_into_the_librarys_frames_or_to_a_page_that_is_gone_is_an_invalid_pa
 }
 
 #[test]
+fn a_bad_pointer_of_a_client_that_changes_its_signals_is_answered() {
+    let client = build_c("tests/c/signals.c");
+    for report in ["", "1"] {
+        let output = command(&client).env("WINDTUNNEL_REPORT", report).output().unwrap();
+        let text = output_text(&output);
+        assert!(output.status.success(), "report '{report}': {}: {text}", output.status);
+        assert!(text.contains("signals: all answered\n"), "report '{report}': {text}");
+    }
+}
+
+#[test]
+fn an_allocation_is_created_and_destroyed_without_a_system_call() {
+    let client = build_c("tests/c/no_system_call.c");
+    let output = command(&client).output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(text.ends_with("no system call: 1000 pairs\n"), "{text}");
+}
+
+#[test]
 fn a_handler_inside_a_call_is_answered_and_a_cancellation_waits() {
     let client = build_c("tests/c/interrupted.c");
     let output = command(&client).env("WINDTUNNEL_REPORT", "1").output().unwrap();

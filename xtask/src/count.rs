@@ -1,5 +1,5 @@
-//! Counts the instructions of a pair, a packet, a user-mode driver's pair and a frame with
-//! callgrind. Guards against regressions, because counts repeat and times do not.
+//! Counts the instructions of a pair, a packet, a user-mode driver's pair, a frame and a pair through
+//! the C library with callgrind. Guards against regressions, because counts repeat and times do not.
 
 use crate::{announce, cargo, root};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const MANY: u64 = 1100;
 const TOLERANCE: u64 = 5;
 
 /// What is counted: a pair, a packet, a user-mode driver's pair and a frame, without the verifier
-/// and with every live rule.
+/// and with every live rule; and a pair through the C library, without a report.
 const WATCHES: &[&str] = &[
     "off",
     "verifier",
@@ -25,12 +25,14 @@ const WATCHES: &[&str] = &[
     "callback-verifier",
     "frame-off",
     "frame-verifier",
+    "library-off",
 ];
 
 const HEAD: &str = "\
 # Instructions of one pair (an allocation created and opened, one closed and destroyed), of one
-# packet (submitted, done, retired), of one pair by the callbacks of a user-mode driver and of one
-# frame (64 bytes, filled, taken, read, given back), counted by callgrind in a release build.
+# packet (submitted, done, retired), of one pair by the callbacks of a user-mode driver, of one
+# frame (64 bytes, filled, taken, read, given back) and of one pair through the C library with the
+# built-in driver, counted by callgrind in a release build.
 # `cargo xtask test` compares, `cargo xtask bless` rewrites.
 ";
 

@@ -1,7 +1,7 @@
 //! A client like one in C: it calls the exported functions, behind which is the global kernel.
 #![expect(unsafe_code, reason = "calls functions as C does")]
 
-use crate::ring::TwoPassDriver;
+use crate::ring::{Ring, TwoPassDriver};
 use crate::{MeasureError, wanted};
 use abi::kmt::{
     D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATION, D3DKMT_CREATEDEVICE,
@@ -78,6 +78,15 @@ impl TwoPassDriver<()> for CLibraryClient {
         let status = unsafe { d3dkmt::D3DKMTDestroyAllocation2(&raw const args) };
         done("D3DKMTDestroyAllocation2", status)
     }
+}
+
+/// Runs `count` pairs among `live` allocations, and nothing else.
+pub(crate) fn counted(live: usize, count: usize) -> Result<(), MeasureError> {
+    let mut client = CLibraryClient::open()?;
+    let mut ring = Ring::with_room(live);
+    ring.fill(&mut client, &mut ())?;
+    ring.pairs(&mut client, &mut (), false, count)?;
+    client.close()
 }
 
 fn done(call: &str, status: NTSTATUS) -> Result<(), MeasureError> {

@@ -4,9 +4,9 @@ use crate::ring::{Ring, TwoPassDriver};
 use crate::row_kinds::{Driver, Kind, Watch};
 use crate::{MeasureError, noop_driver, wanted};
 use abi::D3DKMT_HANDLE;
-use flight::{DeterministicHost, Log, Passive, Spawner};
+use flight::{DeterministicHost, Log, Passive, Pool, Spawner};
 use kernel::{AdapterId, DriverSetup, Kernel};
-use softgpu::{MemoryPlan, SoftGpu, format};
+use softgpu::{HandlePool, MemoryPlan, SoftGpu, format};
 use std::sync::{Arc, Mutex, PoisonError};
 use thunk::Client;
 use verify::Verifier;
@@ -104,7 +104,9 @@ fn driver_setup(driver: Driver, log: &Arc<Log>) -> Result<DriverSetup, MeasureEr
             let ram =
                 ram.map_err(|reason| MeasureError(format!("memory for the machine: {reason}")))?;
             let (miniport, machine) = SoftGpu::with_memory(ram, MemoryPlan::default());
-            Ok(DriverSetup { miniport, hardware: machine, pool: nt::Pool::new(log.clone()) })
+            let pool: Arc<dyn Pool> =
+                if log.is_enabled() { nt::Pool::new(log.clone()) } else { HandlePool::new() };
+            Ok(DriverSetup { miniport, hardware: machine, pool })
         }
     }
 }
@@ -169,6 +171,8 @@ impl EventWatcher {
 pub enum CountedOperation {
     /// An allocation created and opened, one closed and destroyed.
     Pair,
+    /// The same through the C library, with the built-in driver and without a report.
+    LibraryPair,
     /// A packet submitted, completed and retired, one at a time.
     Packet,
     /// An allocation created and freed through callbacks by a user-mode driver.
@@ -183,6 +187,7 @@ pub fn count(what: CountedOperation, verifier: bool, count: usize) -> Result<(),
     let watch = if verifier { Watch::Verifier } else { Watch::Off };
     match what {
         CountedOperation::Pair => pairs(watch, count),
+        CountedOperation::LibraryPair => crate::c_library::counted(COUNTED, count),
         CountedOperation::Packet => crate::packets::counted(watch, count),
         CountedOperation::Callback => crate::umd_calls::counted(watch, count),
         CountedOperation::Frame => crate::streaming::counted(watch, count),

@@ -1,9 +1,9 @@
 //! The driver behind the exported functions: the built-in one, or the one that the environment
 //! names.
 
-use flight::Log;
+use flight::{Log, Pool};
 use kernel::DriverSetup;
-use softgpu::{MemoryPlan, SoftGpu};
+use softgpu::{HandlePool, MemoryPlan, SoftGpu};
 use std::sync::Arc;
 
 /// The environment variable that chooses the driver.
@@ -43,5 +43,8 @@ fn built_in(log: &Arc<Log>) -> Result<DriverSetup, String> {
     let ram = nt::Ram::new(MACHINE_MEMORY);
     let ram = ram.map_err(|error| format!("cannot reserve memory: {error}"))?;
     let (miniport, hardware) = SoftGpu::with_memory(ram, MemoryPlan::default());
-    Ok(DriverSetup { miniport, hardware, pool: nt::Pool::new(log.clone()) })
+    // Without a report no one asks about blocks of its pool, and numbers do.
+    let pool: Arc<dyn Pool> =
+        if log.is_enabled() { nt::Pool::new(log.clone()) } else { HandlePool::new() };
+    Ok(DriverSetup { miniport, hardware, pool })
 }

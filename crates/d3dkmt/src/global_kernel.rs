@@ -4,7 +4,7 @@
 use crate::call_site::CallSite;
 use crate::internal::Workers;
 use crate::report::Report;
-use crate::{cancellation, driver, faults, fork, internal, signals, standard_error};
+use crate::{cancellation, claim_copy, driver, faults, fork, internal, signals, standard_error};
 use abi::NTSTATUS;
 use abi::status::{
     STATUS_DEVICE_BUSY, STATUS_DEVICE_REMOVED, STATUS_NO_MEMORY, STATUS_NOT_FOUND,
@@ -75,6 +75,7 @@ pub(crate) fn call(
     let status = if INSIDE.replace(true) {
         STATUS_DEVICE_BUSY
     } else {
+        claim_copy::begin_call();
         let status = call_once(name, body);
         INSIDE.set(false);
         status
@@ -167,7 +168,9 @@ impl GlobalKernel {
         if report.is_some() {
             faults::watch();
         }
-        let session = Session::guarded(&kernel);
+        // After the handler of the report, which it calls.
+        claim_copy::install();
+        let session = Session::guarded_by(&kernel, claim_copy::copy);
         Some(Self { host, session, report, over: AtomicBool::new(false) })
     }
 

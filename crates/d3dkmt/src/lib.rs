@@ -13,12 +13,14 @@
 //! 3. In a child of `fork` the kernel is not touched: every call returns `STATUS_DEVICE_REMOVED`.
 //! 4. Signals of the client are handled on threads of the client. A handler that interrupts a call
 //!    and calls in itself gets `STATUS_DEVICE_BUSY`; a cancellation waits for the end of the call.
-//! 5. A fault ends the client as it would without the library, but its report is written first.
+//! 5. The library has a handler of SIGSEGV and SIGBUS, for its own copies of the client's memory. A
+//!    fault ends the client as it would without the library, but its report is written first.
 //! 6. With `WINDTUNNEL_REPORT` set, memory is bounded by the number of live objects. Without it, no
 //!    history is kept.
 
 mod call_site;
 mod cancellation;
+mod claim_copy;
 mod driver;
 mod events;
 mod exit_status;
@@ -28,6 +30,7 @@ mod fork;
 mod global_kernel;
 mod internal;
 mod report;
+mod signal_changes;
 mod signals;
 mod standard_error;
 

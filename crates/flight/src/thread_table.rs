@@ -13,6 +13,8 @@
 //!    is to end.
 //! 3. While a client thread is outside, a wait for clients is neither stuck nor timed out by the
 //!    table: the host lets real time pass.
+//! 4. An adopted thread has a [`Seat`], which says whether it is inside. The thread enters and leaves
+//!    without the host's lock.
 //!
 //! # Threads of a driver
 //!
@@ -41,6 +43,7 @@ use crate::{EventKind, InternalError, Log, NoResources, Subject, Text};
 use std::any::Any;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Number of events in the message of an internal error.
 const LAST_EVENTS: usize = 12;
@@ -116,6 +119,30 @@ pub(crate) struct Thread {
     pub(crate) status: Status,
     /// Notified when the thread may run.
     pub(crate) turn: Arc<Condvar>,
+    /// Of a thread that the host did not start.
+    seat: Option<Arc<Seat>>,
+}
+
+/// Whether an adopted thread is inside its host. Only that thread changes it.
+///
+/// All operations are sequentially consistent, so that a thread which leaves and one which begins to
+/// wait cannot miss each other.
+#[derive(Debug, Default)]
+pub(crate) struct Seat(AtomicBool);
+
+impl Seat {
+    /// Enters. Returns whether the thread was outside.
+    pub(crate) fn enter(&self) -> bool {
+        !self.0.swap(true, Ordering::SeqCst)
+    }
+
+    pub(crate) fn leave(&self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+
+    fn is_inside(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
 }
 
 #[derive(Debug)]
@@ -124,19 +151,49 @@ pub(crate) enum Status {
     Parked(WaitToken, Option<u64>),
     /// It continues when no other thread can.
     WaitingForIdle,
-    /// The OS thread has left the host, and may return.
-    Outside,
+    /// An adopted thread that does not wait: it is ready if its seat says that it is inside. Else it
+    /// has left the host, and may return.
+    Adopted,
     Done,
 }
 
 impl Thread {
     fn new(name: &str, role: Role) -> Self {
         let (name, turn) = (name.to_owned(), Arc::default());
-        Self { name, role, status: Status::Ready(WaitResult::Woken), turn }
+        Self { name, role, status: Status::Ready(WaitResult::Woken), turn, seat: None }
+    }
+
+    /// Makes it an adopted thread, which is outside.
+    pub(crate) fn adopt(&mut self) -> Arc<Seat> {
+        self.status = Status::Adopted;
+        self.seat.insert(Arc::default()).clone()
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.status, Status::Ready(_))
+        match self.status {
+            Status::Ready(_) => true,
+            Status::Adopted => self.is_seated(),
+            Status::Parked(..) | Status::WaitingForIdle | Status::Done => false,
+        }
+    }
+
+    /// Whether it has left the host, and may return.
+    fn is_outside(&self) -> bool {
+        matches!(self.status, Status::Adopted) && !self.is_seated()
+    }
+
+    fn is_seated(&self) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.is_inside())
+    }
+
+    /// Whether it waits for something that may happen when no other thread is ready. A worker that
+    /// waits for work does not.
+    fn waits_for_others(&self) -> bool {
+        match &self.status {
+            Status::WaitingForIdle => true,
+            Status::Parked(_, deadline) => deadline.is_some() || self.role == Role::Client,
+            Status::Ready(_) | Status::Adopted | Status::Done => false,
+        }
     }
 }
 
@@ -172,7 +229,12 @@ impl ThreadTable {
 
     /// Whether a thread is outside and may return.
     pub(crate) fn any_outside(&self) -> bool {
-        self.threads.iter().any(|thread| matches!(thread.status, Status::Outside))
+        self.threads.iter().any(Thread::is_outside)
+    }
+
+    /// Whether the table must select a thread when no thread is ready: see [`ThreadTable::wake_one`].
+    pub(crate) fn any_waits_for_others(&self) -> bool {
+        self.threads.iter().any(Thread::waits_for_others)
     }
 
     /// Whether a thread that is not inside the host may wake the token.
@@ -208,12 +270,14 @@ impl ThreadTable {
     /// Returns how the wait of a thread that is ready again ended.
     pub(crate) fn take_result(&mut self, current_thread: usize) -> WaitResult {
         self.note_progress(current_thread);
-        match std::mem::replace(
-            &mut self.threads[current_thread].status,
-            Status::Ready(WaitResult::Woken),
-        ) {
+        let thread = &mut self.threads[current_thread];
+        let running = match thread.seat {
+            Some(_) => Status::Adopted,
+            None => Status::Ready(WaitResult::Woken),
+        };
+        match std::mem::replace(&mut thread.status, running) {
             Status::Ready(woken) => woken,
-            Status::Parked(..) | Status::WaitingForIdle | Status::Outside | Status::Done => {
+            Status::Parked(..) | Status::WaitingForIdle | Status::Adopted | Status::Done => {
                 WaitResult::HostEnded
             }
         }
@@ -326,8 +390,13 @@ impl ThreadTable {
     /// Renews the limits of drivers' deadlines if a client thread continues.
     pub(crate) fn note_progress(&mut self, current_thread: usize) {
         if self.threads[current_thread].role == Role::Client {
-            (self.limits.client_continued, self.limits.turns) = (self.now, 0);
+            self.note_client_progress();
         }
+    }
+
+    /// Renews the limits of drivers' deadlines: a client thread continues.
+    pub(crate) fn note_client_progress(&mut self) {
+        (self.limits.client_continued, self.limits.turns) = (self.now, 0);
     }
 
     /// Lets time pass while a thread runs. Every wait whose deadline has passed then ends.

@@ -13,14 +13,16 @@
 //!
 //! 1. Every ready thread runs or is about to run. A thread that stops being ready checks whether
 //!    another thread is ready; if none is, the table selects the next one.
-//! 2. An OS thread has one entry in a host's table and keeps it. Between two `adopt` calls its
-//!    status is `Outside`. The entry is reused after the thread has ended.
+//! 2. An OS thread has one entry in a host's table and keeps it. Between two `adopt` calls it is
+//!    outside. The entry is reused after the thread has ended.
+//! 3. An adopted thread enters and leaves by its seat, without the host's lock. A thread that leaves
+//!    takes the lock if [`Shared::waits`] says that another thread's wait may depend on it.
 
 use crate::host::{Host, WaitResult, WaitToken};
 use crate::level::Passive;
 use crate::spawner::{self, Spawner, ThreadBody};
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard, thread_local};
-use crate::thread_table::{HostError, Role, Status, ThreadTable, panic_message};
+use crate::thread_table::{HostError, Role, Seat, Status, ThreadTable, panic_message};
 use crate::{Log, thread};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -34,14 +36,26 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct ThreadedHost {
     state: Mutex<ThreadedState>,
+    shared: Arc<Shared>,
     log: Arc<Log>,
     /// The host's threads are not in this process: see [`ThreadedHost::abandon`].
     abandoned: AtomicBool,
 }
 
+/// What threads that enter and leave read and change without the lock.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Whether a thread may wait for something that happens when no other thread is ready, or the
+    /// host ends. Set and cleared under the lock.
+    waits: AtomicBool,
+    /// Whether a client thread has entered since the table selected a thread.
+    entered: AtomicBool,
+}
+
 #[derive(Debug, Default)]
 struct ThreadedState {
     table: ThreadTable,
+    shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
     /// Worker threads end when no client thread has work left.
     ending: bool,
@@ -62,15 +76,17 @@ struct Registrations(Vec<Registration>);
 struct Registration {
     host: Weak<ThreadedHost>,
     number: usize,
-    /// The host did not start the thread, so the entry is released when the thread ends.
-    adopted: bool,
+    /// Of a thread that the host did not start. Its entry is released when the thread ends.
+    seat: Option<Arc<Seat>>,
 }
 
 impl ThreadedHost {
     /// Creates a host without threads. It runs until [`ThreadedHost::end`].
     pub fn new(log: &Arc<Log>) -> Arc<ThreadedHost> {
-        let (state, log, abandoned) = (Mutex::default(), log.clone(), AtomicBool::new(false));
-        Arc::new(ThreadedHost { state, log, abandoned })
+        let shared = Arc::new(Shared::default());
+        let state = ThreadedState { shared: shared.clone(), ..ThreadedState::default() };
+        let (log, abandoned) = (log.clone(), AtomicBool::new(false));
+        Arc::new(ThreadedHost { state: Mutex::new(state), shared, log, abandoned })
     }
 
     /// Declares that client threads which the host has not seen yet may still enter it. A wait
@@ -105,8 +121,10 @@ impl ThreadedHost {
     /// Makes the calling thread a virtual thread while `body` runs. Inside another `adopt` of the
     /// same host, or on a thread that the host started, the thread keeps its number.
     pub fn adopt<R>(self: &Arc<Self>, name: &str, body: impl FnOnce(&mut Passive) -> R) -> R {
-        let number = self.registered_thread().unwrap_or_else(|| self.allocate_thread(name));
-        let inside = ThreadGuard::enter(self, number);
+        if self.registered_thread().is_none() {
+            self.allocate_thread(name);
+        }
+        let inside = ThreadGuard::enter(self);
         let answer = body(&mut Passive::new());
         drop(inside);
         answer
@@ -148,6 +166,7 @@ impl ThreadedHost {
         {
             let mut state = self.state();
             state.ending = true;
+            state.shared.waits.store(true, Ordering::SeqCst);
             state.wake_if_idle();
             let inside = |index: usize| state.table.threads[index].is_ready();
             if self.registered_thread().is_some_and(inside) {
@@ -164,27 +183,33 @@ impl ThreadedHost {
 
     /// Adds a table entry for the calling thread, which keeps it.
     fn allocate_thread(self: &Arc<Self>, name: &str) -> usize {
-        let number = self.state().table.add_external(name, &self.log);
-        self.state().table.threads[number].status = Status::Outside;
-        self.register_thread(number, true);
+        let mut state = self.state();
+        let number = state.table.add_external(name, &self.log);
+        let seat = state.table.threads[number].adopt();
+        drop(state);
+        self.register_thread(number, Some(seat));
         number
     }
 
-    fn register_thread(self: &Arc<Self>, number: usize, adopted: bool) {
+    fn register_thread(self: &Arc<Self>, number: usize, seat: Option<Arc<Seat>>) {
         REGISTRATIONS.with(|it| {
             let mut it = it.borrow_mut();
             it.0.retain(|registration| registration.host.strong_count() > 0);
-            it.0.push(Registration { host: Arc::downgrade(self), number, adopted });
+            it.0.push(Registration { host: Arc::downgrade(self), number, seat });
         });
     }
 
     /// The calling thread's entry in the table.
     fn registered_thread(&self) -> Option<usize> {
+        self.with_registration(|registration| registration.number)
+    }
+
+    /// Lends the calling thread's registration, if it has one.
+    fn with_registration<R>(&self, body: impl FnOnce(&Registration) -> R) -> Option<R> {
         let mine = |registration: &&Registration| ptr::eq(registration.host.as_ptr(), self);
         // A thread that is ending has already dropped its registrations.
-        let found = REGISTRATIONS.try_with(|registrations| {
-            registrations.borrow().0.iter().rfind(mine).map(|registration| registration.number)
-        });
+        let found = REGISTRATIONS
+            .try_with(|registrations| registrations.borrow().0.iter().rfind(mine).map(body));
         found.ok().flatten()
     }
 
@@ -200,6 +225,10 @@ impl ThreadedHost {
             _ => None,
         };
         state.table.threads[me].status = status;
+        if state.table.any_waits_for_others() {
+            // Before the seats are read: a thread that leaves after that sees it.
+            state.shared.waits.store(true, Ordering::SeqCst);
+        }
         state.wake_if_idle();
         let turn = state.table.threads[me].turn.clone();
         if let Some(deadline) = deadline {
@@ -274,6 +303,9 @@ impl ThreadedState {
     /// Called when a thread stops being ready. If no thread is ready, the table selects the next
     /// one.
     fn wake_if_idle(&mut self) {
+        if self.shared.entered.swap(false, Ordering::Relaxed) {
+            self.table.note_client_progress();
+        }
         if self.table.ready().next().is_none() && self.table.wake_one(self.ending) {
             for number in self.table.ready() {
                 self.table.threads[number].turn.notify_one();
@@ -291,7 +323,7 @@ impl Spawner for ThreadedHost {
         let me = self.state().table.add(name, role, &self.log);
         let host = self.clone();
         let spawned = sync::spawn(move || {
-            host.register_thread(me, false);
+            host.register_thread(me, None);
             thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
             host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
@@ -345,10 +377,28 @@ impl Host for ThreadedHost {
 
     fn yield_point(&self, _at: &mut Passive) {
         // Yielding costs more than most driver calls, so only some yield points yield. They are
-        // chosen pseudo-randomly: any driver call can be preceded by a thread switch.
-        if YIELD_RANDOM.with(|number| next_random(number).is_multiple_of(sync::YIELD_INTERVAL)) {
+        // chosen pseudo-randomly: any driver call can be preceded by a thread switch. If no one
+        // watches, the order of threads is of no interest.
+        if YIELD_RANDOM.with(|number| next_random(number).is_multiple_of(sync::YIELD_INTERVAL))
+            && self.should_yield()
+        {
             sync::yield_now();
         }
+    }
+}
+
+impl ThreadedHost {
+    /// Whether another thread than this one may be ready, and someone watches. Under shuttle every
+    /// thread may be ready.
+    fn should_yield(&self) -> bool {
+        if cfg!(shuttle) {
+            return true;
+        }
+        if !self.log.is_enabled() {
+            return false;
+        }
+        let state = self.state.try_lock();
+        state.map_or(true, |state| state.table.ready().nth(1).is_some())
     }
 }
 
@@ -375,39 +425,50 @@ fn next_random(last: &Cell<u32>) -> u32 {
 /// Keeps a thread inside the host: it counts as running until the guard drops.
 struct ThreadGuard<'a> {
     host: &'a ThreadedHost,
-    number: usize,
     /// The thread was inside before, and stays inside.
     nested: bool,
     previous_thread: u32,
 }
 
 impl<'a> ThreadGuard<'a> {
-    fn enter(host: &'a ThreadedHost, number: usize) -> Self {
-        let mut state = host.state();
-        let status = &mut state.table.threads[number].status;
-        let nested = !matches!(status, Status::Outside);
-        *status = Status::Ready(WaitResult::Woken);
-        state.table.note_progress(number);
-        drop(state);
+    /// Enters. The calling thread has a registration.
+    fn enter(host: &'a ThreadedHost) -> Self {
+        let sit = |registration: &Registration| {
+            let entered = registration.seat.as_ref().is_some_and(|seat| seat.enter());
+            (registration.number, !entered)
+        };
+        let (number, nested) = host.with_registration(sit).unwrap_or((0, true));
+        if !nested && !host.shared.entered.load(Ordering::Relaxed) {
+            host.shared.entered.store(true, Ordering::Relaxed);
+        }
         let before = thread::set_current(u32::try_from(number).unwrap_or(u32::MAX));
-        Self { host, number, nested, previous_thread: before }
+        Self { host, nested, previous_thread: before }
     }
 }
 
 impl Drop for ThreadGuard<'_> {
     fn drop(&mut self) {
         thread::set_current(self.previous_thread);
-        if !self.nested {
+        if self.nested {
+            return;
+        }
+        self.host.with_registration(|registration| {
+            if let Some(seat) = &registration.seat {
+                seat.leave();
+            }
+        });
+        if self.host.shared.waits.load(Ordering::SeqCst) {
             let mut state = self.host.state();
-            state.table.threads[self.number].status = Status::Outside;
             state.wake_if_idle();
+            let waits = state.ending || state.table.any_waits_for_others();
+            state.shared.waits.store(waits, Ordering::SeqCst);
         }
     }
 }
 
 impl Drop for Registrations {
     fn drop(&mut self) {
-        for place in self.0.drain(..).filter(|registration| registration.adopted) {
+        for place in self.0.drain(..).filter(|registration| registration.seat.is_some()) {
             if let Some(host) = place.host.upgrade()
                 && !host.abandoned.load(Ordering::Relaxed)
             {

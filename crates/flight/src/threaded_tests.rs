@@ -206,6 +206,28 @@ fn a_thread_that_left_does_not_count_as_running() {
 }
 
 #[test]
+fn a_thread_that_leaves_while_another_begins_to_wait_is_not_missed() {
+    const ROUNDS: usize = 3000;
+    let (host, round) = (ThreadedHost::new(&silent()), Barrier::new(2));
+    std::thread::scope(|scope| {
+        // It leaves once in each round: a wait that misses it never ends.
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                host.adopt("leaves", |_| round.wait());
+            }
+        });
+        host.adopt("waits", |at| {
+            for _ in 0..ROUNDS {
+                round.wait();
+                let (token, now) = (WaitToken::new("nothing"), host.now());
+                assert_eq!(host.park(at, &token, Some(now + 1)), WaitResult::TimedOut);
+            }
+        });
+    });
+    host.end().unwrap();
+}
+
+#[test]
 fn a_body_that_panics_leaves_the_host_in_order() {
     serviced(|host, work_available, done| {
         let panicked = catch_unwind(AssertUnwindSafe(|| host.adopt("c", |_| panic!("oh"))));

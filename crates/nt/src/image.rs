@@ -50,8 +50,8 @@ pub use parse::{Image, ImageError, ImportedName, PdbReference, Section};
 pub use shared_object::{LoadedObject, SharedObject};
 pub use signal_stack::lend_signal_stack;
 pub use signals::{
-    ASSERTION_FAILURE, finish, is_handled_by_program, refuse_system_calls, report_faults,
-    report_faults_again,
+    ASSERTION_FAILURE, finish, is_handled_by_program, is_own_handler, refuse_system_calls,
+    report_faults, report_faults_again,
 };
 pub(crate) use signals::{bug_check, end_for_deadlock, end_for_watchdog};
 pub use stack_limit::KERNEL_STACK;

@@ -2,6 +2,7 @@
 
 use flight::Pool;
 use kernel::miniport::{DriverError, DriverResult};
+use smallvec::SmallVec;
 
 const SIZE: usize = 64;
 const TAG: u32 = u32::from_le_bytes(*b"Wtsg");
@@ -9,7 +10,7 @@ const TAG: u32 = u32::from_le_bytes(*b"Wtsg");
 /// The blocks that the current call has allocated.
 pub(crate) struct Blocks<'a> {
     pool: &'a dyn Pool,
-    allocated: Vec<usize>,
+    allocated: SmallVec<[usize; 2]>,
 }
 
 /// Builds an object. If `body` fails, the blocks it allocated are freed, last first.
@@ -17,7 +18,7 @@ pub(crate) fn build<T>(
     pool: &dyn Pool,
     body: impl FnOnce(&mut Blocks<'_>) -> DriverResult<T>,
 ) -> DriverResult<T> {
-    let mut blocks = Blocks { pool, allocated: Vec::new() };
+    let mut blocks = Blocks { pool, allocated: SmallVec::new() };
     let built = body(&mut blocks);
     if built.is_err() {
         blocks.allocated.reverse();

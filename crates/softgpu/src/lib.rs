@@ -15,6 +15,7 @@ mod driver;
 mod engine;
 pub mod format;
 mod gpu;
+mod handle_pool;
 mod hardware;
 mod memory;
 mod mmu;
@@ -36,6 +37,7 @@ mod virtual_driver;
 pub use driver::SoftGpu;
 pub use engine::{Completion, Paging, RenderWork, SaveTarget, Stream, Target};
 pub use gpu::{Gpu, NODES, Packet};
+pub use handle_pool::HandlePool;
 pub use memory::Memory;
 pub use mmu::{ENTRY_SIZE, MmuPlan, encode_entry};
 /// The paging commands of this hardware, for a driver of another kind.

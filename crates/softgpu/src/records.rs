@@ -10,9 +10,11 @@
 
 use crate::allocation::Allocation;
 use crate::format::Command;
-use flight::TableRoot;
+use crate::handle_pool::HandleMap;
+use flight::{FastMap, TableRoot};
 use kernel::handle_table::Handle;
 use kernel::miniport::{DriverError, DriverResult};
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
@@ -22,8 +24,8 @@ pub(crate) struct Records {
     devices: BTreeMap<usize, Device>,
     contexts: BTreeMap<usize, Context>,
     resources: BTreeSet<usize>,
-    allocations: BTreeMap<usize, Arc<Allocation>>,
-    views: BTreeMap<usize, View>,
+    allocations: HandleMap<Arc<Allocation>>,
+    views: HandleMap<View>,
     /// The save areas of contexts.
     areas: BTreeMap<usize, Arc<Allocation>>,
     /// Processes that use the adapter.
@@ -40,7 +42,7 @@ struct Device {
     /// The kernel's handle of the device.
     kernel_handle: usize,
     /// The view behind each of the client's handles.
-    views_by_handle: BTreeMap<u32, usize>,
+    views_by_handle: FastMap<u32, usize>,
 }
 
 #[derive(Debug)]
@@ -82,7 +84,7 @@ pub(crate) struct View {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemovedHandles {
     /// In the order in which the objects ended.
-    pub(crate) handles: Vec<usize>,
+    pub(crate) handles: SmallVec<[usize; 2]>,
     /// A driver handle was unknown, or of another kind.
     pub(crate) unknown: bool,
 }
@@ -248,7 +250,7 @@ impl Records {
     }
 
     pub(crate) fn allocation(&self, driver_handle: usize) -> Option<&Arc<Allocation>> {
-        self.allocations.get(&driver_handle)
+        self.allocations.get(driver_handle)
     }
 
     pub(crate) fn remove_allocation(
@@ -256,7 +258,7 @@ impl Records {
         driver_handle: usize,
         completions: &mut RemovedHandles,
     ) {
-        completions.note(driver_handle, self.allocations.remove(&driver_handle).is_some());
+        completions.note(driver_handle, self.allocations.remove(driver_handle).is_some());
     }
 
     pub(crate) fn add_view(&mut self, driver_handle: usize, view: View) {
@@ -273,8 +275,8 @@ impl Records {
         device: usize,
         completions: &mut RemovedHandles,
     ) {
-        let of_device = self.views.get(&driver_handle).is_some_and(|view| view.device == device);
-        let view = if of_device { self.views.remove(&driver_handle) } else { None };
+        let of_device = self.views.get(driver_handle).is_some_and(|view| view.device == device);
+        let view = if of_device { self.views.remove(driver_handle) } else { None };
         if let (Some(view), Some(device)) = (&view, self.devices.get_mut(&device))
             && device.views_by_handle.get(&view.handle.0) == Some(&driver_handle)
         {
@@ -301,7 +303,7 @@ impl Records {
 
     /// The size of a view in bytes.
     pub(crate) fn size_of(&self, view: usize) -> DriverResult<u64> {
-        let allocation = self.views.get(&view).and_then(|view| view.allocation.upgrade());
+        let allocation = self.views.get(view).and_then(|view| view.allocation.upgrade());
         Ok(allocation.ok_or(DriverError::NoHandle)?.size())
     }
 
@@ -313,13 +315,14 @@ impl Records {
     }
 
     fn find_view(&self, device: &Device, handle: Handle) -> Option<&Weak<Allocation>> {
-        self.views.get(device.views_by_handle.get(&handle.0)?).map(|view| &view.allocation)
+        self.views.get(*device.views_by_handle.get(&handle.0)?).map(|view| &view.allocation)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use smallvec::smallvec;
 
     const NAME: Handle = Handle(0x4000_0040);
     const FILL: Command = Command::Fill { target: NAME, offset: 0, length: 1, value: 1 };
@@ -370,7 +373,7 @@ mod tests {
         assert_eq!(meant(&records, 11), Ok(16));
         records.remove_view(60, 10, &mut completions);
         assert_eq!(meant(&records, 11), Err(DriverError::Invalid));
-        assert_eq!(completions, RemovedHandles { handles: vec![50, 60], unknown: false });
+        assert_eq!(completions, RemovedHandles { handles: smallvec![50, 60], unknown: false });
     }
 
     #[test]
@@ -384,7 +387,7 @@ mod tests {
         records.remove_context(10, &mut completions);
         records.remove_resource(30, &mut completions);
         records.remove_allocation(50, &mut completions);
-        assert_eq!(completions, RemovedHandles { handles: Vec::new(), unknown: true });
+        assert_eq!(completions, RemovedHandles { handles: SmallVec::new(), unknown: true });
         assert_eq!(meant(&records, 11), Ok(8));
     }
 
@@ -409,7 +412,7 @@ mod tests {
         assert_eq!(records.area_addresses(), [Some(0x1000)]);
         let mut completions = RemovedHandles::default();
         records.remove_context(12, &mut completions);
-        assert_eq!(completions, RemovedHandles { handles: vec![12, 70], unknown: false });
+        assert_eq!(completions, RemovedHandles { handles: smallvec![12, 70], unknown: false });
         assert!(records.area(70).is_none() && records.area_addresses().is_empty());
     }
 

@@ -2,9 +2,10 @@
 //!
 //! A pointer from an application is a claim. The [`Session`](crate::Session) decides how it is
 //! checked. A *trusting* session relies on the safety contract of the entry point (`# Safety`), so
-//! only NULL and implausible counts are checked. In a *guarded* session the operating system
-//! copies the bytes, and an unmapped pointer is an error instead of a crash. So is a pointer below
-//! the caller's own stack frame: the frames of this library are there.
+//! only NULL and implausible counts are checked. In a *guarded* session an unmapped pointer is an
+//! error instead of a crash: the bytes are copied by a function of the session's owner that survives
+//! a fault ([`DirectCopy`]), or else by the operating system, which costs a system call. A pointer
+//! below the caller's own stack frame is an error, too: the frames of this library are there.
 //!
 //! Output memory is written once before the call acts (`read_mut`), so a call whose results
 //! cannot be returned does nothing.
@@ -32,17 +33,36 @@ use std::mem::MaybeUninit;
 /// The longest list or private data that is accepted: 16 Mi.
 const MAX_ITEMS: usize = 1 << 24;
 
-/// How the pointers of a session are checked.
+/// Copies bytes between two addresses, one of which may be any number, without a system call.
+///
+/// # Safety
+///
+/// `to` or `from` is ours and has `bytes` bytes. The other one never points to memory of this
+/// library. The two do not overlap.
+pub type DirectCopy = unsafe fn(to: *mut u8, from: *const u8, bytes: usize) -> DirectCopyResult;
+
+/// How a [`DirectCopy`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectCopyResult {
+    /// All bytes were copied.
+    Copied,
+    /// The copy reached memory that cannot be accessed.
+    Fault,
+    /// Nothing was copied, because a fault would not be survived now: the operating system copies.
+    Unavailable,
+}
+
+/// How the pointers of a session are checked.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum PointerTrust {
     /// The caller keeps the safety contract.
     Trusted,
-    /// Pointers may be any number: the operating system copies, within this process.
-    Guarded { process: libc::pid_t },
+    /// Pointers may be any number, within this process.
+    Guarded { process: libc::pid_t, copy: Option<DirectCopy> },
 }
 
 /// The checks for the call that a thread is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct CallTrust {
     trust: PointerTrust,
     /// Where the caller's frames begin. Our own are below.
@@ -68,8 +88,18 @@ pub fn set_caller_frames(address: usize) {
 impl PointerTrust {
     /// Checks pointers into the memory of this process.
     pub(crate) fn guarded() -> Self {
+        Self::guarded_by(None)
+    }
+
+    /// Checks pointers into the memory of this process. The function copies, if it can.
+    pub(crate) fn guarded_by(copy: Option<DirectCopy>) -> Self {
         // SAFETY: The function has no requirements.
-        Self::Guarded { process: unsafe { libc::getpid() } }
+        Self::Guarded { process: unsafe { libc::getpid() }, copy }
+    }
+
+    /// Whether the caller keeps the safety contract.
+    pub(crate) fn is_trusted(self) -> bool {
+        matches!(self, Self::Trusted)
     }
 
     /// Runs the body of a call with these checks.
@@ -113,7 +143,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
     // SAFETY: The caller's contract.
     let value = unsafe { read(at.cast_const()) }?;
-    if CALL_TRUST.get().trust != PointerTrust::Trusted {
+    if !CALL_TRUST.get().trust.is_trusted() {
         // SAFETY: The caller's contract.
         unsafe { write(at, value) }?;
     }
@@ -204,7 +234,7 @@ fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
 pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>, NTSTATUS> {
     // SAFETY: The caller's contract.
     let list = unsafe { read_list(at.cast_const(), count) }?;
-    if CALL_TRUST.get().trust != PointerTrust::Trusted {
+    if !CALL_TRUST.get().trust.is_trusted() {
         // SAFETY: The caller's contract.
         unsafe { write_list(at, &list) }?;
     }
@@ -223,7 +253,7 @@ pub(crate) unsafe fn read_small_list_mut<T: Copy, const N: usize>(
 ) -> Result<SmallVec<[T; N]>, NTSTATUS> {
     // SAFETY: The caller's contract.
     let list = unsafe { read_small_list(at.cast_const(), count) }?;
-    if CALL_TRUST.get().trust != PointerTrust::Trusted {
+    if !CALL_TRUST.get().trust.is_trusted() {
         // SAFETY: The caller's contract.
         unsafe { write_list(at, &list) }?;
     }
@@ -250,7 +280,7 @@ pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTAT
 ///
 /// As for [`write_bytes`].
 pub(crate) unsafe fn check_writable(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if CALL_TRUST.get().trust != PointerTrust::Trusted {
+    if !CALL_TRUST.get().trust.is_trusted() {
         // SAFETY: The caller's contract; the session is guarded, so reading has no requirements.
         unsafe { read_list_mut(at.cast::<u8>(), bytes) }?;
     }
@@ -292,14 +322,22 @@ pub(crate) fn copied() -> u64 {
 /// `ours` is valid for writes of all bytes. `theirs` is NULL or valid for reads of as many, unless
 /// the session is guarded.
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    let (here, there, process) = match check_claim(theirs, ours, bytes)? {
-        Claim::Trusted => {
+    let (process, copy) = match check_claim(theirs, bytes)? {
+        PointerTrust::Trusted => {
             // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
             unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
             return Ok(());
         }
-        Claim::Guarded { here, there, process } => (here, there, process),
+        PointerTrust::Guarded { process, copy } => (process, copy),
     };
+    // SAFETY: By the contract `ours` has room; the caller's memory was checked not to be ours.
+    match copy.map(|copy| unsafe { copy(ours.cast(), theirs.cast(), bytes) }) {
+        Some(DirectCopyResult::Copied) => return Ok(()),
+        Some(DirectCopyResult::Fault) => return Err(STATUS_INVALID_PARAMETER),
+        Some(DirectCopyResult::Unavailable) | None => (),
+    }
+    let here = libc::iovec { iov_base: ours, iov_len: bytes };
+    let there = libc::iovec { iov_base: theirs.cast_mut(), iov_len: bytes };
     // SAFETY: The operating system checks `there`; by the contract `here` has room.
     let copied =
         unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
@@ -313,45 +351,38 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
 /// `ours` is valid for reads of all bytes. `theirs` is NULL or valid for writes of as many, unless
 /// the session is guarded. It never points to memory of this library.
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    let (here, there, process) = match check_claim(theirs, ours.cast_mut(), bytes)? {
-        Claim::Trusted => {
+    let (process, copy) = match check_claim(theirs, bytes)? {
+        PointerTrust::Trusted => {
             // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
             unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
             return Ok(());
         }
-        Claim::Guarded { here, there, process } => (here, there, process),
+        PointerTrust::Guarded { process, copy } => (process, copy),
     };
+    // SAFETY: By the contract `ours` has the bytes; the caller's memory was checked not to be ours.
+    match copy.map(|copy| unsafe { copy(theirs.cast(), ours.cast(), bytes) }) {
+        Some(DirectCopyResult::Copied) => return Ok(()),
+        Some(DirectCopyResult::Fault) => return Err(STATUS_INVALID_PARAMETER),
+        Some(DirectCopyResult::Unavailable) | None => (),
+    }
+    let here = libc::iovec { iov_base: ours.cast_mut(), iov_len: bytes };
+    let there = libc::iovec { iov_base: theirs, iov_len: bytes };
     // SAFETY: The operating system checks `there`; `here` is only read, and has the same length.
     let copied =
         unsafe { libc::process_vm_writev(process, &raw const here, 1, &raw const there, 1, 0) };
     check_copied(bytes, copied)
 }
 
-/// How a claim is copied.
-enum Claim {
-    /// Directly.
-    Trusted,
-    /// By the operating system.
-    Guarded { here: libc::iovec, there: libc::iovec, process: libc::pid_t },
-}
-
-/// Checks address and length, without touching the memory.
-fn check_claim(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<Claim, NTSTATUS> {
+/// Checks address and length, without touching the memory. Returns how it is copied.
+fn check_claim(theirs: *const c_void, bytes: usize) -> Result<PointerTrust, NTSTATUS> {
     let begin = theirs.addr();
     let end = begin.checked_add(bytes).ok_or(STATUS_INVALID_PARAMETER)?;
     let CallTrust { trust, caller_frames } = CALL_TRUST.get();
-    Ok(match trust {
-        _ if begin == 0 => return Err(STATUS_INVALID_PARAMETER),
-        PointerTrust::Trusted => Claim::Trusted,
-        PointerTrust::Guarded { .. } if begin < caller_frames && end > lowest_frame() => {
-            return Err(STATUS_INVALID_PARAMETER);
-        }
-        PointerTrust::Guarded { process } => Claim::Guarded {
-            here: libc::iovec { iov_base: ours, iov_len: bytes },
-            there: libc::iovec { iov_base: theirs.cast_mut(), iov_len: bytes },
-            process,
-        },
-    })
+    let is_ours = |address: usize| address < caller_frames && end > lowest_frame();
+    if begin == 0 || (!trust.is_trusted() && is_ours(begin)) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    Ok(trust)
 }
 
 /// An address below the frames of this thread that are in use while a claim is copied.
@@ -465,6 +496,6 @@ mod tests {
     #[test]
     fn a_belief_ends_with_its_call() {
         assert!(std::panic::catch_unwind(|| guarded(|| panic!("on purpose"))).is_err());
-        assert_eq!(CALL_TRUST.get().trust, PointerTrust::Trusted);
+        assert!(CALL_TRUST.get().trust.is_trusted());
     }
 }

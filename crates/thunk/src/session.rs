@@ -1,6 +1,6 @@
 //! A session: which process calls which kernel, and the events at the start and end of a call.
 
-use crate::claims::PointerTrust;
+use crate::claims::{DirectCopy, PointerTrust};
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
 use flight::{CallerGuard, Component, EventKind, Hex, Log, RuleId};
@@ -30,6 +30,12 @@ impl Session {
     /// call.
     pub fn guarded(kernel: &Arc<Kernel>) -> Self {
         Self { trust: PointerTrust::guarded(), ..Self::open(kernel) }
+    }
+
+    /// As [`Session::guarded`]; this function copies, and the system call is made only where it
+    /// cannot.
+    pub fn guarded_by(kernel: &Arc<Kernel>, copy: DirectCopy) -> Self {
+        Self { trust: PointerTrust::guarded_by(Some(copy)), ..Self::open(kernel) }
     }
 
     /// The same process, for calls that another component in it makes, such as a user-mode
@@ -88,7 +94,7 @@ impl Session {
 
     /// Whether its callers keep the safety contracts of the entry points.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.trust == PointerTrust::Trusted
+        self.trust.is_trusted()
     }
 
     /// Judges a rule that binds the caller.

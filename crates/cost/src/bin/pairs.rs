@@ -1,5 +1,5 @@
-//! `pairs [packet-|callback-|frame-]off|verifier COUNT`: runs COUNT pairs, packets,
-//! user-mode driver's pairs or frames, and nothing else. The test command counts its instructions.
+//! `pairs [packet-|callback-|frame-]off|verifier COUNT`, `pairs library-off COUNT`: runs COUNT pairs,
+//! packets, user-mode driver's pairs, frames or pairs of the C library, and nothing else. The test command counts its instructions.
 #![forbid(unsafe_code)]
 
 use cost::CountedOperation;
@@ -10,6 +10,7 @@ fn main() -> ExitCode {
     let what = match arguments.next().as_deref() {
         Some("off") => Some((CountedOperation::Pair, false)),
         Some("verifier") => Some((CountedOperation::Pair, true)),
+        Some("library-off") => Some((CountedOperation::LibraryPair, false)),
         Some("packet-off") => Some((CountedOperation::Packet, false)),
         Some("packet-verifier") => Some((CountedOperation::Packet, true)),
         Some("callback-off") => Some((CountedOperation::Callback, false)),
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
     };
     let count = arguments.next().and_then(|text| text.parse().ok());
     let (Some((what, verifier)), Some(count)) = (what, count) else {
-        eprintln!("pairs [packet-|callback-|frame-]off|verifier COUNT");
+        eprintln!("pairs [packet-|callback-|frame-]off|verifier COUNT, pairs library-off COUNT");
         return ExitCode::from(2);
     };
     match cost::count(what, verifier, count) {

@@ -141,6 +141,11 @@ pub fn is_handled_by_program(signal: c_int) -> bool {
     earlier.is_some_and(|action| !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN))
 }
 
+/// Whether this is the address of the handler of this module.
+pub fn is_own_handler(handler: usize) -> bool {
+    handler == action().sa_sigaction
+}
+
 /// Our action of a signal.
 fn action() -> libc::sigaction {
     // SAFETY: Zero is a valid value of every field.

@@ -13,6 +13,7 @@ use kernel::miniport::{
     Drain, DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
     NewView, OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
 };
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// `D3DDDIFMT_A8`: one byte per pixel.
@@ -46,7 +47,7 @@ impl SoftGpu {
                 }
                 Some(OwningResource::Existing(..)) | None => None,
             };
-            let mut described = Vec::new();
+            let mut described = SmallVec::<[_; 1]>::new();
             for birth in args.allocations {
                 let info = self.allocation_info(birth.private)?;
                 described.push((blocks.allocate()?, info, birth.slot));
@@ -114,7 +115,7 @@ impl SoftGpu {
             return Err(DriverError::Invalid);
         }
         build(&**callbacks.pool(), |blocks| {
-            let mut found = Vec::new();
+            let mut found = SmallVec::<[_; 1]>::new();
             for NewView { handle, slot: driver_handle, .. } in args.views {
                 let allocation = callbacks.handle_data(at, handle, false);
                 let allocation = allocation.ok_or(DriverError::NoHandle)?;

@@ -175,7 +175,7 @@ pub(crate) fn facts() -> Facts {
 /// Replaces the facts of this thread.
 #[inline]
 pub(crate) fn set_facts(facts: Facts) {
-    // On a thread that is ending nobody reads them.
+    // On a thread that is ending no event reads them.
     let _ = FACTS.try_with(|cell| cell.set(facts));
 }
 

@@ -17,7 +17,7 @@ use crate::objects::handle_table::{Handle, HandleError};
 use crate::objects::resource::Resource;
 use crate::objects::view::View;
 use crate::state::KernelState;
-use flight::{Component, RuleId, Subject};
+use flight::{Component, DriverHandle, RuleId, Subject};
 
 const CREATE: &str = "DxgkCbCreateContextAllocation";
 
@@ -270,16 +270,15 @@ impl KernelState {
     fn find_driver_handle(&self, name: usize) -> Option<Subject> {
         let device = |it: &Device| it.driver_handle.as_ref().map(|handle| handle.as_raw());
         let context = |it: &Context| it.driver_handle.as_ref().map(|handle| handle.as_raw());
-        let allocation = |it: &Allocation| it.driver_handle.as_ref().map(|handle| handle.as_raw());
-        let view = |it: &View| it.driver_handle.as_ref().map(|handle| handle.as_raw());
-        let resource = |it: &Resource| it.driver_handle.as_ref().map(|handle| handle.as_raw());
+        let allocation = |it: &Allocation| it.driver_handle.as_ref().map(DriverHandle::as_raw);
+        let view = |it: &View| it.driver_handle.as_ref().map(DriverHandle::as_raw);
+        let resource = |it: &Resource| it.driver_handle.as_ref().map(DriverHandle::as_raw);
         let process = |it: &AddressSpace| it.driver_handle.as_ref().map(|handle| handle.as_raw());
         let area = |it: &ContextAllocation| Some(it.driver_handle);
         let areas = &self.memory.context_allocations;
         let spaces = &self.memory.spaces;
-        Some(find(areas, area, name))
-            .flatten()
-            .map(|id| id.subject())
+        find(areas, area, name)
+            .map(Id::subject)
             .or_else(|| Some(find(&self.devices, device, name)?.subject()))
             .or_else(|| Some(find(&self.contexts, context, name)?.subject()))
             .or_else(|| Some(find(&self.allocations, allocation, name)?.subject()))

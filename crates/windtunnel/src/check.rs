@@ -4,7 +4,7 @@ use crate::allow::AllowList;
 use crate::child_flight;
 use crate::driver::Driver;
 use crate::driver_file::{FlightOptions, fly_file};
-use crate::flight_jobs::{FlightOutcome, with_flights};
+use crate::flight_jobs::{FlightAttempt, with_flights};
 use crate::fly::{DeepestStack, FlightResult, HostKind, Outcome, fly_builtin_stream, fly_with_umd};
 use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
@@ -151,7 +151,7 @@ pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Chec
 fn fly_scenarios(
     plan: &CheckPlan<'_>,
     report: &mut CheckReport,
-    flights: &mut dyn FnMut(u64) -> FlightOutcome,
+    flights: &mut dyn FnMut(u64) -> FlightAttempt,
     after: &mut impl FnMut(CheckStep<'_>),
 ) {
     for (index, scenario) in (0_u64..).zip(plan.scenarios) {
@@ -179,7 +179,7 @@ fn fly_scenarios(
 fn fly_scenario(
     plan: &CheckPlan<'_>,
     scenario: &'static Scenario,
-    flights: &mut dyn FnMut(u64) -> FlightOutcome,
+    flights: &mut dyn FnMut(u64) -> FlightAttempt,
     after: &mut impl FnMut(CheckStep<'_>),
 ) -> (ScenarioReport, Option<HostError>) {
     let mut report = ScenarioReport::new(scenario.name);
@@ -211,7 +211,7 @@ fn fly_scenario(
 }
 
 /// Makes one flight.
-fn fly_once(plan: &CheckPlan<'_>, scenario: &'static Scenario, on: HostKind) -> FlightOutcome {
+fn fly_once(plan: &CheckPlan<'_>, scenario: &'static Scenario, on: HostKind) -> FlightAttempt {
     // With several flights at a time, what their drivers print is kept apart.
     let capture = plan.jobs > 1;
     let fly = || match (plan.driver, &plan.umd) {

@@ -436,7 +436,7 @@ pub(crate) fn fly(
     Ok(FlightResult { seed: on.seed(), implemented, printed: printed.take(), ..result })
 }
 
-/// What a child prints. If nobody takes it, it goes to standard error.
+/// What a child prints. If it is not taken, it goes to standard error.
 struct PrintedText {
     /// The memory that the child prints to; `None` for standard error.
     captured: Option<File>,

@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// The result of a flight, or why it could not be made.
-pub(crate) type FlightOutcome = Result<FlightResult, HostError>;
+pub(crate) type FlightAttempt = Result<FlightResult, HostError>;
 
 /// How many flights are made ahead of the one that is delivered next, for each thread. It bounds the
 /// results that wait.
@@ -38,7 +38,7 @@ struct State {
     delivered: u64,
     /// No further flight is made.
     ended: bool,
-    results: BTreeMap<u64, thread::Result<FlightOutcome>>,
+    results: BTreeMap<u64, thread::Result<FlightAttempt>>,
 }
 
 /// Runs `body` with a function that returns the result of each flight: 0, 1 and so on below `total`,
@@ -46,8 +46,8 @@ struct State {
 pub(crate) fn with_flights<R>(
     jobs: usize,
     total: u64,
-    fly: &(dyn Fn(u64) -> FlightOutcome + Sync),
-    body: impl FnOnce(&mut dyn FnMut(u64) -> FlightOutcome) -> R,
+    fly: &(dyn Fn(u64) -> FlightAttempt + Sync),
+    body: impl FnOnce(&mut dyn FnMut(u64) -> FlightAttempt) -> R,
 ) -> R {
     let jobs = u64::try_from(jobs).unwrap_or(u64::MAX).min(total);
     if jobs <= 1 {
@@ -86,7 +86,7 @@ impl Drop for EndGuard<'_> {
 
 impl Queue {
     /// Makes flights until there is none left.
-    fn work(&self, fly: &(dyn Fn(u64) -> FlightOutcome + Sync)) {
+    fn work(&self, fly: &(dyn Fn(u64) -> FlightAttempt + Sync)) {
         while let Some(index) = self.take() {
             let result = catch_unwind(AssertUnwindSafe(|| fly(index)));
             self.state().results.insert(index, result);
@@ -110,7 +110,7 @@ impl Queue {
     }
 
     /// Waits for a result. A panic goes on in the thread that asks.
-    fn deliver(&self, index: u64) -> FlightOutcome {
+    fn deliver(&self, index: u64) -> FlightAttempt {
         let mut state = self.state();
         let result = loop {
             match state.results.remove(&index) {
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    fn name(index: u64) -> FlightOutcome {
+    fn name(index: u64) -> FlightAttempt {
         Err(HostError(index.to_string()))
     }
 

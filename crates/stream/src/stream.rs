@@ -128,7 +128,7 @@ impl Stream {
     #[inline]
     pub(crate) fn log_event(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
         if self.log.is_enabled() {
-            self.log.emit(subject, || what());
+            self.log.emit(subject, what);
         }
     }
 

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use nt::image::StopSignal;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -290,11 +290,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let check_report = check(&plan, |step| match step {
         CheckStep::FlightDone(flown) => {
             print_header(plan.umd.as_ref());
-            if !flown.printed.is_empty() {
-                progress.clear();
-                // A closed standard error is no reason to stop.
-                let _ = io::stderr().write_all(&flown.printed);
-            }
+            progress.print(&flown.printed);
             progress.step(flown.scenario);
             if let Some(directory) = &arguments.trace
                 && let Err(why) = write_trace(directory, flown, on)

@@ -35,6 +35,15 @@ impl<W: Write> Progress<W> {
         let _ = to.flush();
     }
 
+    /// Prints what a driver printed, to standard error and in place of the line.
+    pub(crate) fn print(&mut self, text: &[u8]) {
+        if !text.is_empty() {
+            self.clear();
+            // A closed standard error is no reason to stop.
+            let _ = std::io::stderr().write_all(text);
+        }
+    }
+
     /// Clears the line, so that other output can be printed.
     pub(crate) fn clear(&mut self) {
         if let (Some(to), true) = (&mut self.to, self.shown) {

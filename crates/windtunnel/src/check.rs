@@ -31,7 +31,8 @@ pub struct CheckPlan<'a> {
     pub allow: Option<&'a AllowList>,
     /// How a built-in display driver is flown in processes of its own; `None` for this process.
     pub own_process: Option<FlightOptions>,
-    /// The number of flights at a time. The result is the same with any number.
+    /// The number of flights at a time, where flights cannot affect each other. The result is the
+    /// same with any number.
     pub jobs: usize,
 }
 
@@ -141,7 +142,7 @@ pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Chec
             None => Err(HostError(format!("flight {index} has no scenario"))),
         }
     };
-    with_flights(plan.jobs, plan.flight_count(), &fly, |flights| {
+    with_flights(plan.usable_jobs(), plan.flight_count(), &fly, |flights| {
         fly_scenarios(plan, &mut report, flights, &mut after);
     });
     report
@@ -213,7 +214,7 @@ fn fly_scenario(
 /// Makes one flight.
 fn fly_once(plan: &CheckPlan<'_>, scenario: &'static Scenario, on: HostKind) -> FlightAttempt {
     // With several flights at a time, what their drivers print is kept apart.
-    let capture = plan.jobs > 1;
+    let capture = plan.usable_jobs() > 1;
     let fly = || match (plan.driver, &plan.umd) {
         (Driver::Streaming(listed), _) => fly_builtin_stream(listed, scenario, on),
         (Driver::File(file), umd) => fly_file(file, umd.as_ref(), scenario, (on, capture)),
@@ -251,6 +252,19 @@ impl CheckPlan<'_> {
     /// The number of flights.
     pub fn flight_count(&self) -> u64 {
         self.seeds.saturating_mul(self.scenarios.len() as u64)
+    }
+
+    /// The number of flights at a time. Flights of C code in this process share its variables, and so
+    /// do those of some bad drivers, whose purpose is to break rules; threads of the machine already
+    /// use all processors.
+    fn usable_jobs(&self) -> usize {
+        let shares_process = match (self.driver, &self.umd) {
+            (Driver::File(file), _) => file.is_in_process(),
+            (Driver::Display(_), Some(umd)) => umd.loaded().is_some(),
+            (Driver::Display(_), None) if self.own_process.is_some() => false,
+            (Driver::Display(_) | Driver::Streaming(_), _) => !self.driver.breaks().is_empty(),
+        };
+        if shares_process || self.host == HostKind::Threaded { 1 } else { self.jobs }
     }
 
     /// Its name in reports.

@@ -102,6 +102,11 @@ impl DriverFile {
         &self.path
     }
 
+    /// Whether it is flown in this process.
+    pub(crate) fn is_in_process(&self) -> bool {
+        self.options.in_process
+    }
+
     /// The name of the file.
     pub fn name(&self) -> &str {
         &self.name

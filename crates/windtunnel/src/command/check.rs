@@ -40,8 +40,9 @@ pub(crate) struct Arguments {
     /// into one report
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seeds: u64,
-    /// Make N flights at a time; the output is the same with any number [default: one for each
-    /// processor; with --in-process, --host threads, or a user-mode driver in this process, one]
+    /// Make N flights at a time; the output is the same with any number. Flights that share
+    /// variables (--in-process, bad built-in drivers) and those of --host threads are made one at a
+    /// time [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// List the findings that this TOML file allows separately and do not count them: [[allow]]
@@ -112,13 +113,9 @@ impl Arguments {
         self.threads.host_kind()
     }
 
-    /// The number of flights at a time. In this process, C code may share its variables between
-    /// flights, and a debugger wants one at a time; threads of the machine already use all
-    /// processors.
-    fn jobs(&self, on: HostKind) -> usize {
-        let one = self.options.in_process || on == HostKind::Threaded;
+    /// The number of flights at a time.
+    fn jobs(&self) -> usize {
         match self.jobs {
-            _ if one => 1,
             Some(jobs) => usize::from(jobs),
             None => std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -272,7 +269,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     if !matches!(driver, Driver::File(_)) {
         print_header(umd.as_ref());
     }
-    let jobs = arguments.jobs(on);
     let plan = CheckPlan {
         driver,
         umd,
@@ -281,7 +277,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         seeds,
         allow: allow.as_ref(),
         own_process: arguments.options.own_process(driver),
-        jobs,
+        jobs: arguments.jobs(),
     };
     let total = plan.flight_count();
     StopSignal::catch();

@@ -183,8 +183,7 @@ pub enum CountedOperation {
 
 /// Runs `count` operations and nothing else, with the same instructions each time. Pairs and
 /// packets run with a hundred live allocations.
-pub fn count(what: CountedOperation, verifier: bool, count: usize) -> Result<(), MeasureError> {
-    let watch = if verifier { Watch::Verifier } else { Watch::Off };
+pub fn count(what: CountedOperation, watch: Watch, count: usize) -> Result<(), MeasureError> {
     match what {
         CountedOperation::Pair => pairs(watch, count),
         CountedOperation::LibraryPair => crate::c_library::counted(COUNTED, count),

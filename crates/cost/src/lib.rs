@@ -51,6 +51,7 @@ pub use goals::{Goal, goals};
 pub use images::ImageRow;
 pub use measure::Row;
 pub use memory::MemoryRow;
+pub use row_kinds::Watch;
 pub use streaming::StreamRow;
 pub use umd_calls::UmdRow;
 pub use work::WorkRow;

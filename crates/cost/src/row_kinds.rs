@@ -2,9 +2,12 @@
 
 /// The observer of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watch {
+pub enum Watch {
+    /// None: the log keeps no events.
     Off,
+    /// Every live rule.
     Verifier,
+    /// Events become the lines of a trace.
     Trace,
 }
 

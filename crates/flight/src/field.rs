@@ -50,16 +50,31 @@ pub(crate) fn push_text(text: &str, to: &mut Vec<u8>) {
     to.extend_from_slice(text.as_bytes());
 }
 
-/// Appends decimal digits. Most of a trace is numbers, so this avoids the general formatter.
+/// The digits of the numbers below one hundred.
+const DIGIT_PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number as usize] = [b'0' + number / 10, b'0' + number % 10];
+        number += 1;
+    }
+    pairs
+};
+
+/// Appends decimal digits. Most of a trace is numbers, so this avoids the general formatter and
+/// takes two digits at a time.
 fn push_decimal(mut number: u64, to: &mut Vec<u8>) {
     let (mut digits, mut start) = ([0_u8; 20], 20);
-    loop {
+    while number >= 10 {
+        start -= 2;
+        let pair = DIGIT_PAIRS[(number % 100) as usize]; // Below one hundred.
+        digits[start..start + 2].copy_from_slice(&pair);
+        number /= 100;
+    }
+    // The pairs may have ended with the first digit; zero has no pair.
+    if number > 0 || start == 20 {
         start -= 1;
         digits[start] = b'0' + (number % 10) as u8; // Below ten.
-        number /= 10;
-        if number == 0 {
-            break;
-        }
     }
     to.extend_from_slice(&digits[start..]);
 }
@@ -175,5 +190,21 @@ impl Field for Component {
     }
     fn read(driver_handle: &str) -> Option<Self> {
         Component::ALL.into_iter().find(|component| component.name() == driver_handle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_the_digits_of_the_formatter() {
+        let powers = (0..20).map(|power| 10_u64.pow(power));
+        let near = powers.flat_map(|power| [power - 1, power, power + 1, power / 3]);
+        for number in near.chain(0..1100).chain([u64::MAX, u64::MAX - 1]) {
+            let mut text = Vec::new();
+            push_decimal(number, &mut text);
+            assert_eq!(String::from_utf8(text), Ok(number.to_string()));
+        }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_003, pitch_size_sufficient),
     Rule::on(&["allocation.created"], RuleId::WT_ALLOC_001, layout_is_possible),
     Rule::on(&["ddi.resource"], RuleId::KMD_ALLOC_010, last_driver_handle_used),
-    Rule::on(&["ddi.return"], RuleId::KMD_ALLOC_011, failed_create_undone),
+    Rule::on(&["ddi.return"], RuleId::KMD_ALLOC_011, failed_create_undone).of(&[CREATE_ALLOCATION]),
     Rule::on(&["view.opened"], RuleId::KMD_OPEN_001, view_handle_set),
 ];
 

@@ -28,9 +28,10 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["pool.freed", "ddi.resource"], RuleId::KMD_DESTROY_005, kept_resource_not_freed),
     Rule::on(&["ddi.resource"], RuleId::KMD_DESTROY_006, resource_destroyed_with_last),
     Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_007, empty_resource_freed),
-    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_008, destroy_does_not_wait),
-    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_009, destroy_succeeds),
-    Rule::on(&["ddi.call"], RuleId::KMD_DESTROY_010, called_at_passive),
+    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_008, destroy_does_not_wait)
+        .of(&[DESTROY_ALLOCATION]),
+    Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_009, destroy_succeeds).of(&[DESTROY_ALLOCATION]),
+    Rule::on(&["ddi.call"], RuleId::KMD_DESTROY_010, called_at_passive).of(&[DESTROY_ALLOCATION]),
     Rule::on(&["ddi.destroys"], RuleId::KMD_DESTROY_011, destroyed_by_own_adapter),
 ];
 

@@ -9,11 +9,11 @@ const BUILD: &str = "DxgkDdiBuildPagingBuffer";
 
 /// The rules on paging work.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_001, build_status_legal),
+    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_001, build_status_legal).of(&[BUILD]),
     Rule::on(&["paging.built"], RuleId::KMD_PAGING_005, busy_allowed),
     Rule::on(&["paging.built"], RuleId::KMD_PAGING_006, retried_when_idle),
     Rule::on(&["paging.built", "paging.ended"], RuleId::KMD_PAGING_007, one_transfer_at_a_time),
-    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_008, transfer_start_repeats),
+    Rule::on(&["ddi.return"], RuleId::KMD_PAGING_008, transfer_start_repeats).of(&[BUILD]),
     Rule::on(&["paging.built"], RuleId::KMD_PAGING_010, address_includes_segment_base),
     Rule::on(&["paging.built", "paging.done"], RuleId::KMD_PAGING_011, fill_only_idle_memory),
     Rule::on(&["paging.done", "memory.freed"], RuleId::KMD_PAGING_014, unmapped_only_if_mapped),

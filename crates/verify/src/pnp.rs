@@ -13,16 +13,20 @@ pub(crate) static RULES: &[Rule] = &[
         &["pool.held-after-stop", "interrupt.left-after-stop", "ddi.return"],
         RuleId::KMD_PNP_005,
         stop_releases_all,
-    ),
-    Rule::on(&["ddi.call", "adapter.stopped"], RuleId::KMD_PNP_006, stopped_once),
-    Rule::on(&["ddi.return"], RuleId::KMD_PNP_007, no_display_to_release),
+    )
+    .of(&[STOP_DEVICE, RELEASE]),
+    Rule::on(&["ddi.call", "adapter.stopped"], RuleId::KMD_PNP_006, stopped_once)
+        .of(&[STOP_DEVICE]),
+    Rule::on(&["ddi.return"], RuleId::KMD_PNP_007, no_display_to_release).of(&[RELEASE]),
     Rule::on(
         &["callback", "pool.allocated", "pool.freed", "ddi.return"],
         RuleId::KMD_PNP_008,
         reset_makes_no_calls,
-    ),
-    Rule::on(&["ddi.return"], RuleId::KMD_PNP_009, power_does_not_fail),
-    Rule::on(&["ddi.return"], RuleId::KMD_PNP_011, surprise_removal_succeeds),
+    )
+    .of(&[RESET_DEVICE]),
+    Rule::on(&["ddi.return"], RuleId::KMD_PNP_009, power_does_not_fail).of(&[SET_POWER]),
+    Rule::on(&["ddi.return"], RuleId::KMD_PNP_011, surprise_removal_succeeds)
+        .of(&[SURPRISE_REMOVAL]),
 ];
 
 fn adapter_handle_passed(event: &Event, shadows: &Shadows) -> Verdict {

@@ -13,6 +13,8 @@ pub struct Rule {
     pub id: RuleId,
     /// The events it judges, by their names in traces.
     pub events: &'static [&'static str],
+    /// The DDIs whose calls and returns it judges; empty for all.
+    pub ddis: &'static [&'static str],
     /// Judges one of them.
     pub judge: Judge,
 }
@@ -23,7 +25,13 @@ pub type Judge = fn(&Event, &Shadows) -> Verdict;
 impl Rule {
     /// A rule that judges events of these names.
     pub(crate) const fn on(events: &'static [&'static str], id: RuleId, judge: Judge) -> Self {
-        Self { id, events, judge }
+        Self { id, events, ddis: &[], judge }
+    }
+
+    /// The rule, if of the calls and returns of DDIs it judges only those of these.
+    pub(crate) const fn of(mut self, ddis: &'static [&'static str]) -> Self {
+        self.ddis = ddis;
+        self
     }
 }
 
@@ -90,7 +98,7 @@ pub static ALL: &[&[Rule]] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::EventKind;
+    use flight::{EventKind, Irql, Kind, Subject};
     use std::collections::BTreeSet;
 
     #[test]
@@ -103,6 +111,33 @@ mod tests {
         for rule in judged {
             let named = RuleId::HISTORY.contains(&rule);
             assert!(named, "{} has a judge here, but its row does not say so", rule.name());
+        }
+    }
+
+    #[test]
+    fn a_rule_of_some_ddis_declines_the_others() {
+        let shadows = Shadows::default();
+        let event = |kind| Event { seq: 1, thread: 0, call: None, subject: Subject::RUN, kind };
+        let call = event(EventKind::DdiCall {
+            name: "DxgkDdiOther".into(),
+            level: Irql::Dispatch,
+            threading_level: "three".into(),
+            adapter: Kind::Adapter.subject(1),
+            process: None,
+        });
+        let returns = event(EventKind::DdiReturn {
+            name: "DxgkDdiOther".into(),
+            result: "invalid".into(),
+            legal: false,
+        });
+        let of_some = ALL.iter().copied().flatten().filter(|rule| !rule.ddis.is_empty());
+        for rule in of_some {
+            let judged = ["ddi.call", "ddi.return"].map(|event| rule.events.contains(&event));
+            assert!(judged.contains(&true), "{} judges no DDI", rule.id.name());
+            for event in [&call, &returns] {
+                let verdict = (rule.judge)(event, &shadows);
+                assert_eq!(verdict, Verdict::NotApplicable, "{}", rule.id.name());
+            }
         }
     }
 

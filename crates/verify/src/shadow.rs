@@ -16,6 +16,7 @@ pub mod memory;
 mod retirement;
 pub mod stream;
 pub mod sync;
+mod table;
 pub mod tdr;
 
 pub use adapter::{ActiveCall, Adapter, Node, NodeFences};

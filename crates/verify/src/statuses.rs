@@ -9,8 +9,8 @@ const SUBMIT_COMMAND: &str = "DxgkDdiSubmitCommand";
 
 /// The rules on results.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_005, submit_succeeds),
-    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_013, submit_virtual_status),
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_005, submit_succeeds).of(&[SUBMIT_COMMAND]),
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_013, submit_virtual_status).of(&[ddi::SUBMIT]),
     Rule::on(&["ddi.return"], RuleId::GATE_STATUS_002, status_is_legal),
     Rule::on(&["ddi.return", "ks.return", "thread.runaway"], RuleId::WT_CRASH_001, call_returns),
 ];

@@ -23,14 +23,16 @@ const FATAL: usize = 6;
 
 /// The history rules of this subject; the others are judged where drivers return.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.return"], RuleId::KMD_PREEMPT_001, preempt_succeeds),
-    Rule::on(&["ddi.call", "paging.submitted"], RuleId::KMD_PREEMPT_004, preempted_paging_first),
+    Rule::on(&["ddi.return"], RuleId::KMD_PREEMPT_001, preempt_succeeds).of(&[PREEMPT]),
+    Rule::on(&["ddi.call", "paging.submitted"], RuleId::KMD_PREEMPT_004, preempted_paging_first)
+        .of(&[ddi::SUBMIT]),
     Rule::on(&["ddi.pages"], RuleId::KMD_SUBMIT_010, paging_has_no_context),
-    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_015, cancel_succeeds),
+    Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_015, cancel_succeeds).of(&[CANCEL]),
     Rule::on(&["ddi.call"], RuleId::KMD_TDR_002, reset_exclusive),
     Rule::on(&["paging.dropped"], RuleId::KMD_TDR_003, evictions_after_reset),
-    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_009, engine_reset_followed_up),
-    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_013, reset_limit),
+    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_009, engine_reset_followed_up)
+        .of(&[ddi::SUBMIT, PAGE]),
+    Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_013, reset_limit).of(&[RESET]),
     Rule::on(&["device.state-queried"], RuleId::KMD_TDR_014, owners_enter_error),
 ];
 

@@ -7,9 +7,10 @@ use crate::rule::{self, Rule, Verdict};
 use crate::sentence::sentence;
 use crate::shadow::Shadows;
 use crate::statuses;
-use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
+use flight::{Component, Event, EventKind, FastMap, RuleCounts, RuleId, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::LazyLock;
 
 /// The maximum number of event numbers in a finding.
 const EVENTS: usize = 8;
@@ -131,10 +132,12 @@ impl Finding {
 #[derive(Debug, Default)]
 pub struct Verifier {
     shadows: Shadows,
-    rules: RulesByEvent,
     findings: FindingList,
     rule_counts: RuleCounts,
     called: BTreeSet<String>,
+    /// Whether an entry point was called, and its rules, by the address and length of its name: most
+    /// names are constants.
+    constants: FastMap<(usize, usize), KnownName>,
     missing: BTreeMap<String, u64>,
     /// The virtual threads on which a user-mode driver has called back, and how deep.
     callback_depths: BTreeMap<u32, u32>,
@@ -144,13 +147,45 @@ pub struct Verifier {
     events: u64,
 }
 
-/// The rules that judge each event, by the index of its name in [`EventKind::NAMES`].
-#[derive(Debug)]
-struct RulesByEvent(Vec<Vec<&'static Rule>>);
+/// What is known of a name that is a constant.
+#[derive(Clone, Copy, Debug)]
+struct KnownName {
+    rules: RulesOfDdi,
+    was_called: bool,
+}
 
-impl Default for RulesByEvent {
-    fn default() -> Self {
-        Self(EventKind::NAMES.iter().map(|name| rules_on(name)).collect())
+/// Rules, in the order of their tables.
+type RuleList = Vec<&'static Rule>;
+
+/// The rules that judge each event, by the index of its name in [`EventKind::NAMES`].
+static RULES_BY_EVENT: LazyLock<Vec<RuleList>> =
+    LazyLock::new(|| EventKind::NAMES.iter().map(|name| rules_on(name)).collect());
+
+/// The rules that judge the call and the return of a DDI.
+#[derive(Clone, Copy, Debug)]
+struct RulesOfDdi {
+    call: &'static [&'static Rule],
+    returns: &'static [&'static Rule],
+}
+
+/// The rules of each DDI that a rule names; those of all others under an empty name.
+static RULES_BY_DDI: LazyLock<BTreeMap<&str, [RuleList; 2]>> = LazyLock::new(|| {
+    let named = rule::ALL.iter().copied().flatten().flat_map(|rule| rule.ddis);
+    let rules = |name: &str| {
+        ["ddi.call", "ddi.return"].map(|event| {
+            let of_it = |rule: &&Rule| rule.ddis.is_empty() || rule.ddis.contains(&name);
+            rules_on(event).into_iter().filter(of_it).collect()
+        })
+    };
+    named.copied().chain([""]).map(|name| (name, rules(name))).collect()
+});
+
+impl RulesOfDdi {
+    fn find(name: &str) -> Self {
+        let rules = RULES_BY_DDI.get(name).or_else(|| RULES_BY_DDI.get(""));
+        let [call, returns] =
+            rules.map_or([&[][..]; 2], |lists| lists.each_ref().map(|list| &**list));
+        Self { call, returns }
     }
 }
 
@@ -174,7 +209,11 @@ impl Verifier {
     /// Judges the next event, then records it.
     pub fn observe(&mut self, event: &Event) {
         self.events += 1;
-        let rules = &self.rules.0[event.kind.index()];
+        let rules = match &event.kind {
+            EventKind::DdiCall { name, .. } => self.rules_of_ddi(name).call,
+            EventKind::DdiReturn { name, .. } => self.rules_of_ddi(name).returns,
+            kind => &RULES_BY_EVENT[kind.index()],
+        };
         for rule in rules {
             let verdict = (rule.judge)(event, &self.shadows);
             if verdict != Verdict::NotApplicable {
@@ -215,11 +254,7 @@ impl Verifier {
             }
             EventKind::DdiCall { name, .. }
             | EventKind::KsCall { name, .. }
-            | EventKind::UmdCall { name }
-                if !self.called.contains(&**name) =>
-            {
-                self.called.insert(name.to_string());
-            }
+            | EventKind::UmdCall { name } => self.note_call(name),
             EventKind::UmdCallback { .. } => {
                 *self.callback_depths.entry(event.thread).or_default() += 1;
             }
@@ -237,6 +272,28 @@ impl Verifier {
         }
         self.calls.follow(event);
         self.shadows.follow(event);
+    }
+
+    /// What is known of a name, if it is a constant.
+    fn known_name(&mut self, name: &Text) -> Option<&mut KnownName> {
+        let Text::Borrowed(constant) = name else { return None };
+        let key = (constant.as_ptr().addr(), constant.len());
+        let new = || KnownName { rules: RulesOfDdi::find(constant), was_called: false };
+        Some(self.constants.entry(key).or_insert_with(new))
+    }
+
+    /// The rules that judge the calls of a DDI.
+    fn rules_of_ddi(&mut self, name: &Text) -> RulesOfDdi {
+        self.known_name(name).map_or_else(|| RulesOfDdi::find(name), |known| known.rules)
+    }
+
+    /// Notes that an entry point was called.
+    fn note_call(&mut self, name: &Text) {
+        let known = self.known_name(name);
+        let was_called = known.is_some_and(|known| std::mem::replace(&mut known.was_called, true));
+        if !was_called && !self.called.contains(&**name) {
+            self.called.insert(name.to_string());
+        }
     }
 
     /// The findings, in the order of their first occurrence, each with its consequences.

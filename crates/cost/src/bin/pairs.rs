@@ -1,30 +1,39 @@
-//! `pairs [packet-|callback-|frame-]off|verifier COUNT`, `pairs library-off COUNT`: runs COUNT pairs,
-//! packets, user-mode driver's pairs, frames or pairs of the C library, and nothing else. The test command counts its instructions.
+//! `pairs [OPERATION-]off|verifier|trace COUNT`: runs COUNT operations and nothing else, so that the
+//! test command can count their instructions. The operation is a pair if none is named; else it is
+//! `packet`, `callback` (a user-mode driver's pair), `frame` or `library` (a pair through the C
+//! library, whose events have no observer).
 #![forbid(unsafe_code)]
 
-use cost::CountedOperation;
+use cost::{CountedOperation, Watch};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let what = match arguments.next().as_deref() {
-        Some("off") => Some((CountedOperation::Pair, false)),
-        Some("verifier") => Some((CountedOperation::Pair, true)),
-        Some("library-off") => Some((CountedOperation::LibraryPair, false)),
-        Some("packet-off") => Some((CountedOperation::Packet, false)),
-        Some("packet-verifier") => Some((CountedOperation::Packet, true)),
-        Some("callback-off") => Some((CountedOperation::Callback, false)),
-        Some("callback-verifier") => Some((CountedOperation::Callback, true)),
-        Some("frame-off") => Some((CountedOperation::Frame, false)),
-        Some("frame-verifier") => Some((CountedOperation::Frame, true)),
-        _ => None,
-    };
+    let what = arguments.next();
+    let what = what.as_deref().and_then(|name| {
+        let (operation, watch) = name.rsplit_once('-').unwrap_or(("pair", name));
+        let operation = match operation {
+            "pair" => CountedOperation::Pair,
+            "packet" => CountedOperation::Packet,
+            "callback" => CountedOperation::Callback,
+            "frame" => CountedOperation::Frame,
+            "library" if watch == "off" => CountedOperation::LibraryPair,
+            _ => return None,
+        };
+        let watch = match watch {
+            "off" => Watch::Off,
+            "verifier" => Watch::Verifier,
+            "trace" => Watch::Trace,
+            _ => return None,
+        };
+        Some((operation, watch))
+    });
     let count = arguments.next().and_then(|text| text.parse().ok());
-    let (Some((what, verifier)), Some(count)) = (what, count) else {
-        eprintln!("pairs [packet-|callback-|frame-]off|verifier COUNT, pairs library-off COUNT");
+    let (Some((what, watch)), Some(count)) = (what, count) else {
+        eprintln!("pairs [packet-|callback-|frame-|library-]off|verifier|trace COUNT");
         return ExitCode::from(2);
     };
-    match cost::count(what, verifier, count) {
+    match cost::count(what, watch, count) {
         Ok(()) => ExitCode::SUCCESS,
         Err(cost::MeasureError(reason)) => {
             eprintln!("needs {reason}");

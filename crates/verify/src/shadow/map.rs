@@ -1,6 +1,7 @@
 //! Typed maps of shadows: one per kind of object, keyed by serial number.
 
-use flight::{FastMap, Kind, Subject, invariant};
+use super::table::Table;
+use flight::{Kind, Subject, invariant};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -31,7 +32,7 @@ pub(crate) struct Shadow<T> {
 
 /// The shadows of all objects of one kind.
 #[derive(Debug)]
-pub(crate) struct ShadowMap<T>(FastMap<Serial<T>, Shadow<T>>);
+pub(crate) struct ShadowMap<T>(Table<Shadow<T>>);
 
 /// The numbers of an object's first event and of its last two.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,17 +78,18 @@ impl<T: Shadowed> From<Subject> for Serial<T> {
 }
 
 impl<T> ShadowMap<T> {
+    #[inline]
     pub(crate) fn get(&self, serial: Serial<T>) -> Option<&Shadow<T>> {
-        self.0.get(&serial)
+        self.0.get(serial.0)
     }
 
     pub(crate) fn get_mut(&mut self, serial: Serial<T>) -> Option<&mut Shadow<T>> {
-        self.0.get_mut(&serial)
+        self.0.get_mut(serial.0)
     }
 
     /// Starts the shadow of an object afresh.
     pub(crate) fn insert(&mut self, serial: Serial<T>, known: T) {
-        self.0.insert(serial, Shadow { trail: Trail::default(), known });
+        self.0.insert(serial.0, Shadow { trail: Trail::default(), known });
     }
 
     /// The shadow of an object that begins with the first event that names it.
@@ -96,11 +98,11 @@ impl<T> ShadowMap<T> {
         T: Default,
     {
         let new = || Shadow { trail: Trail::default(), known: T::default() };
-        self.0.entry(serial).or_insert_with(new)
+        self.0.get_or_insert_with(serial.0, new)
     }
 
     pub(crate) fn remove(&mut self, serial: Serial<T>) {
-        self.0.remove(&serial);
+        self.0.remove(serial.0);
     }
 
     pub(crate) fn trail(&self, serial: Serial<T>) -> Option<Trail> {
@@ -122,7 +124,7 @@ impl<T> ShadowMap<T> {
 
 impl<T> Default for ShadowMap<T> {
     fn default() -> Self {
-        Self(FastMap::default())
+        Self(Table::default())
     }
 }
 

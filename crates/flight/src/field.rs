@@ -46,6 +46,8 @@ plain_field!(
 );
 
 /// Appends text unchanged.
+#[expect(clippy::inline_always, reason = "constant text is then stored without a call")]
+#[inline(always)]
 pub(crate) fn push_text(text: &str, to: &mut Vec<u8>) {
     to.extend_from_slice(text.as_bytes());
 }
@@ -64,6 +66,14 @@ const DIGIT_PAIRS: [[u8; 2]; 100] = {
 /// Appends decimal digits. Most of a trace is numbers, so this avoids the general formatter and
 /// takes two digits at a time.
 fn push_decimal(mut number: u64, to: &mut Vec<u8>) {
+    if number < 10 {
+        to.push(b'0' + (number % 10) as u8); // Below ten.
+        return;
+    }
+    if number < 100 {
+        to.extend_from_slice(&DIGIT_PAIRS[(number % 100) as usize]);
+        return;
+    }
     let (mut digits, mut start) = ([0_u8; 20], 20);
     while number >= 10 {
         start -= 2;
@@ -71,8 +81,8 @@ fn push_decimal(mut number: u64, to: &mut Vec<u8>) {
         digits[start..start + 2].copy_from_slice(&pair);
         number /= 100;
     }
-    // The pairs may have ended with the first digit; zero has no pair.
-    if number > 0 || start == 20 {
+    // The pairs may have ended with the first digit.
+    if number > 0 {
         start -= 1;
         digits[start] = b'0' + (number % 10) as u8; // Below ten.
     }

@@ -119,12 +119,11 @@ impl<T> Table<T> {
         if self.index.len() < 2 * (self.len() + 1) {
             self.grow();
         }
-        let slot = match self.free.pop() {
-            Some(slot) => slot as usize,
-            None => {
-                self.slots.push(None);
-                self.slots.len() - 1
-            }
+        let slot = if let Some(slot) = self.free.pop() {
+            slot as usize
+        } else {
+            self.slots.push(None);
+            self.slots.len() - 1
         };
         self.slots[slot] = Some(record);
         let entry = (serial, u32::try_from(slot + 1).unwrap_or(u32::MAX));

@@ -116,7 +116,10 @@ pub(crate) fn adapter(handle: usize) -> Option<Arc<AdapterState>> {
 }
 
 pub(crate) fn register_device(handle: usize, device: &Arc<DeviceState>) {
-    handles().devices.insert(handle, Arc::downgrade(device));
+    let devices = &mut handles().devices;
+    // A device that its application never destroyed keeps its memory as long as it is listed.
+    devices.retain(|_, device| device.strong_count() > 0);
+    devices.insert(handle, Arc::downgrade(device));
 }
 
 /// Invalidates the handle of a device.
@@ -125,6 +128,8 @@ pub(crate) fn unregister_device(device: &DeviceState) {
     let known = &mut *handles();
     device.close_handle();
     known.devices.remove(&handle);
+    // A log without a flight gets no finding, and would keep its memory.
+    known.destroyed.retain(|device| device.log.strong_count() > 0);
     if known.destroyed.len() == MAX_DESTROYED {
         known.destroyed.pop_front();
     }

@@ -30,6 +30,7 @@ mod stack_walk;
 mod stop_signals;
 mod symbols;
 mod thunk;
+mod thunk_call;
 mod true_address;
 mod unwind;
 #[cfg(test)]

@@ -14,8 +14,8 @@
 
 use super::processor_block::ProcessorBlock;
 use super::stack_walk::mapping;
+use super::thunk_call::called_by_thunk;
 use flight::RunningCall;
-use std::arch::naked_asm;
 use std::cell::Cell;
 use std::ops::Range;
 use std::ptr;
@@ -206,61 +206,12 @@ fn own_code() -> &'static Range<u64> {
     })
 }
 
-/// Defines a function that a thunk calls if the stack is lower than at any import call before. It
-/// passes r11 on. All registers stay as they are, except for the flags: the import gets its arguments
-/// in them.
-macro_rules! measured_by {
-    ($(#[$attribute:meta])* $name:ident, $measure:ident) => {
-        $(#[$attribute])*
-        #[unsafe(naked)]
-        pub(super) extern "win64" fn $name() {
-            naked_asm!(
-                "push rbp",
-                "mov rbp, rsp",
-                "and rsp, -16",
-                "sub rsp, 192",
-                "movups [rsp + 32], xmm0",
-                "movups [rsp + 48], xmm1",
-                "movups [rsp + 64], xmm2",
-                "movups [rsp + 80], xmm3",
-                "movups [rsp + 96], xmm4",
-                "movups [rsp + 112], xmm5",
-                "mov [rsp + 128], rax",
-                "mov [rsp + 136], rcx",
-                "mov [rsp + 144], rdx",
-                "mov [rsp + 152], r8",
-                "mov [rsp + 160], r9",
-                "mov [rsp + 168], r10",
-                "mov [rsp + 176], r11",
-                "mov rcx, r11",
-                "call {measure}",
-                "movups xmm0, [rsp + 32]",
-                "movups xmm1, [rsp + 48]",
-                "movups xmm2, [rsp + 64]",
-                "movups xmm3, [rsp + 80]",
-                "movups xmm4, [rsp + 96]",
-                "movups xmm5, [rsp + 112]",
-                "mov rax, [rsp + 128]",
-                "mov rcx, [rsp + 136]",
-                "mov rdx, [rsp + 144]",
-                "mov r8, [rsp + 152]",
-                "mov r9, [rsp + 160]",
-                "mov r10, [rsp + 168]",
-                "mov r11, [rsp + 176]",
-                "leave",
-                "ret",
-                measure = sym $measure,
-            );
-        }
-    };
-}
-
-measured_by! {
+called_by_thunk! {
     /// For an import: its stack pointer is in the processor block.
     call_is_lower, measure_call
 }
 
-measured_by! {
+called_by_thunk! {
     /// For the probe of a frame (`__chkstk`): the lowest address of the frame is in r11.
     frame_is_lower, measure_frame
 }
@@ -310,7 +261,7 @@ mod tests {
     /// The return address of this call.
     #[unsafe(naked)]
     extern "sysv64" fn return_address() -> u64 {
-        naked_asm!("mov rax, [rsp]", "ret");
+        std::arch::naked_asm!("mov rax, [rsp]", "ret");
     }
 
     #[test]

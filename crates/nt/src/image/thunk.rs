@@ -7,7 +7,7 @@
 //! Before the jump, if the stack pointer is lower than at any call before, the use of the stack is
 //! measured; then the IRQL is compared with the limits of the import, and [`irql_breach`] is called
 //! if it is outside.
-#![expect(unsafe_code, reason = "the part of a thunk that saves registers is assembly")]
+#![cfg_attr(test, expect(unsafe_code, reason = "a test calls thunks by their addresses"))]
 
 use super::load::Binding;
 use super::mapping::{Mapping, Protection};
@@ -16,6 +16,7 @@ use super::processor_block::{
     CALLER, CALLER_FRAME, CALLER_STACK, IMPORT_NUMBER, IRQL, LOWEST_CALL, ProcessorBlock,
 };
 use super::stack_use::{call_is_lower, frame_is_lower};
+use super::thunk_call::called_by_thunk;
 use crate::crt_memory::__chkstk;
 use crate::entry::judge_in_thunk;
 use crate::import_irql::ImportIrql;
@@ -108,46 +109,9 @@ fn judge_code(irql: &'static ImportIrql) -> Vec<u8> {
     code // go:
 }
 
-/// Judges a call with the row in r11. Keeps every register in which arguments can be.
-///
-/// # Safety
-///
-/// A thunk alone calls it.
-#[unsafe(naked)]
-unsafe extern "win64" fn irql_breach() {
-    std::arch::naked_asm!(
-        "push rax",
-        "push rcx",
-        "push rdx",
-        "push r8",
-        "push r9",
-        "push r10",
-        // Room for six vector registers, and for the arguments of the callee.
-        "sub rsp, 128",
-        "movups [rsp + 32], xmm0",
-        "movups [rsp + 48], xmm1",
-        "movups [rsp + 64], xmm2",
-        "movups [rsp + 80], xmm3",
-        "movups [rsp + 96], xmm4",
-        "movups [rsp + 112], xmm5",
-        "mov rcx, r11",
-        "call {judge}",
-        "movups xmm0, [rsp + 32]",
-        "movups xmm1, [rsp + 48]",
-        "movups xmm2, [rsp + 64]",
-        "movups xmm3, [rsp + 80]",
-        "movups xmm4, [rsp + 96]",
-        "movups xmm5, [rsp + 112]",
-        "add rsp, 128",
-        "pop r10",
-        "pop r9",
-        "pop r8",
-        "pop rdx",
-        "pop rcx",
-        "pop rax",
-        "ret",
-        judge = sym judge,
-    )
+called_by_thunk! {
+    /// Judges a call, with the row in r11.
+    irql_breach, judge
 }
 
 extern "win64" fn judge(row: &'static ImportIrql) {

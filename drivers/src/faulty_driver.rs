@@ -6,7 +6,7 @@ use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
     AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
     DriverResource, DriverResult, DriverView, HandleSlot, Miniport, OpenAllocationArgs,
 };
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -165,17 +165,16 @@ impl Miniport for FaultyDriver {
     fn destroy_allocations(
         &self,
         at: &mut Passive,
-        mut args: DestroyAllocationArgs<'_>,
+        args: DestroyAllocationArgs<'_>,
     ) -> DriverResult<Option<DriverResource>> {
         if self.fault != Some(Fault::KeepsDestroyedHandles) {
             return self.destroy(at, args);
         }
-        let mut tokens: CallList<DriverAllocation> = args.allocations.by_ref().collect();
-        self.destroyed_handles().0.extend(tokens.iter().map(DriverAllocation::as_raw));
-        self.destroy(
-            at,
-            DestroyAllocationArgs { allocations: tokens.drain(..), resource: args.resource },
-        )
+        let mut handles: CallList<Option<DriverAllocation>> = args.allocations.map(Some).collect();
+        let values = handles.iter().flatten().map(DriverAllocation::as_raw);
+        self.destroyed_handles().0.extend(values);
+        let allocations = Drain::new(&mut handles);
+        self.destroy(at, DestroyAllocationArgs { allocations, resource: args.resource })
     }
 
     fn open_allocations(

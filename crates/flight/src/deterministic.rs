@@ -340,7 +340,7 @@ mod tests {
     #[test]
     fn a_raised_level_is_lent_and_goes_back() {
         fly(0, |host, at| {
-            let inside = at.raised(&**host, |_: &mut crate::Dispatch| host.irql());
+            let inside = at.raised(|_: &mut crate::Dispatch| host.irql());
             assert_eq!((inside, host.irql()), (Irql::Dispatch, Irql::Passive));
         });
     }

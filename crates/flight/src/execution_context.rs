@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 thread_local! {
-    static FACTS: Cell<Facts> = const { Cell::new(Facts::OUTSIDE) };
+    static FACTS: FactCells = const { FactCells::outside() };
     static ATTACHMENTS: RefCell<Vec<AttachmentSlot>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -53,6 +53,26 @@ impl Facts {
     /// Outside any flight.
     const OUTSIDE: Self =
         Self { thread: 0, irql: Irql::Passive, component: Component::Client, call: None };
+}
+
+/// The facts of a thread, each in a cell of its own, so that changing one does not copy the others.
+pub(crate) struct FactCells {
+    pub(crate) thread: Cell<u32>,
+    pub(crate) irql: Cell<Irql>,
+    pub(crate) component: Cell<Component>,
+    pub(crate) call: Cell<Option<Call>>,
+}
+
+impl FactCells {
+    const fn outside() -> Self {
+        let Facts { thread, irql, component, call } = Facts::OUTSIDE;
+        Self {
+            thread: Cell::new(thread),
+            irql: Cell::new(irql),
+            component: Cell::new(component),
+            call: Cell::new(call),
+        }
+    }
 }
 
 /// The type of an attachment, and its value.
@@ -166,17 +186,31 @@ impl fmt::Debug for ExecutionContext {
     }
 }
 
-/// The facts of this thread. A thread that is ending is outside any flight.
-#[inline]
+/// The facts of this thread.
 pub(crate) fn facts() -> Facts {
-    FACTS.try_with(Cell::get).unwrap_or(Facts::OUTSIDE)
+    with_facts(|cells| Facts {
+        thread: cells.thread.get(),
+        irql: cells.irql.get(),
+        component: cells.component.get(),
+        call: cells.call.get(),
+    })
 }
 
 /// Replaces the facts of this thread.
+fn set_facts(facts: Facts) {
+    with_facts(|cells| {
+        cells.thread.set(facts.thread);
+        cells.irql.set(facts.irql);
+        cells.component.set(facts.component);
+        cells.call.set(facts.call);
+    });
+}
+
+/// Lends the facts of this thread. The facts of a thread that is ending are those outside any
+/// flight, and no event reads what is changed.
 #[inline]
-pub(crate) fn set_facts(facts: Facts) {
-    // On a thread that is ending no event reads them.
-    let _ = FACTS.try_with(|cell| cell.set(facts));
+pub(crate) fn with_facts<R>(body: impl Fn(&FactCells) -> R) -> R {
+    FACTS.try_with(&body).unwrap_or_else(|_| body(&FactCells::outside()))
 }
 
 /// Lends the attachments of this thread. A thread that is ending has none.
@@ -218,7 +252,7 @@ impl Drop for ExecutionContextGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CallGuard, CallerGuard};
+    use crate::{CallGuard, CallScope, CallerGuard};
 
     #[derive(Debug, PartialEq)]
     struct Inherited(u8);
@@ -259,7 +293,7 @@ mod tests {
         let _kept = ExecutionContext::attach(Arc::new(Inherited(7)));
         let _left = ExecutionContext::attach(Arc::new(OfThisThread));
         let _caller = CallerGuard::of(Component::Umd);
-        let _call = CallGuard::enter(9, None, false);
+        let _call = CallGuard::enter(9, &CallScope::default());
         assert_eq!(ExecutionContext::current().call().map(|call| call.number), Some(9));
         let captured = ExecutionContext::capture();
         let thread = std::thread::spawn(move || {

@@ -43,6 +43,7 @@ impl Funnel<'_> {
     /// # Errors
     ///
     /// What `before` returned instead of letting the call happen.
+    #[inline]
     pub fn call<L: Level, T, A, B>(
         &self,
         at: &mut Passive,
@@ -53,17 +54,14 @@ impl Funnel<'_> {
     ) -> Result<(DriverResult<T>, A), B> {
         self.host.yield_point(at);
         let number = self.log.next_call();
-        let inside = CallGuard::enter(number, scope.process, scope.scheduler);
-        if scope.exclusive {
-            CallGuard::exclude();
-        }
+        let inside = CallGuard::enter(number, &scope);
         let call = Kind::Call.subject(number);
         before(call)?;
 
         // No kernel operation is half done while a driver runs, so a panic affects only the driver.
         let guarded = |at: &mut L| catch_unwind(AssertUnwindSafe(|| body(at)));
         let running = RunningCallGuard::enter(Component::Driver, scope.name);
-        let result = at.raised(self.host, guarded).map_err(resume_internal_error);
+        let result = at.raised(guarded).map_err(resume_internal_error);
         drop(running);
         let result = result.unwrap_or(Err(DriverError::Crashed));
 

@@ -9,7 +9,7 @@
 //!    proof per virtual thread at a time.
 //! 2. While a higher proof is lent, the lower one cannot be used.
 
-use crate::Host;
+use crate::{Host, thread};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -80,36 +80,35 @@ impl Passive {
         Self(PhantomData)
     }
 
-    /// Lends the proof of level `L` to `body` and raises the host's IRQL meanwhile.
-    pub fn raised<L: Level, R>(&mut self, host: &dyn Host, body: impl FnOnce(&mut L) -> R) -> R {
-        raise(host, body)
+    /// Lends the proof of level `L` to `body` and raises the thread's IRQL meanwhile.
+    #[inline]
+    pub fn raised<L: Level, R>(&mut self, body: impl FnOnce(&mut L) -> R) -> R {
+        raise(body)
     }
 }
 
 impl Dispatch {
-    /// Lends the proof of the device level to `body` and raises the host's IRQL meanwhile.
-    pub fn raised<R>(&mut self, host: &dyn Host, body: impl FnOnce(&mut DeviceLevel) -> R) -> R {
-        raise(host, body)
+    /// Lends the proof of the device level to `body` and raises the thread's IRQL meanwhile.
+    pub fn raised<R>(&mut self, body: impl FnOnce(&mut DeviceLevel) -> R) -> R {
+        raise(body)
     }
 }
 
-fn raise<L: Level, R>(host: &dyn Host, body: impl FnOnce(&mut L) -> R) -> R {
-    let before = host.set_irql(L::IRQL);
+#[inline]
+fn raise<L: Level, R>(body: impl FnOnce(&mut L) -> R) -> R {
     // The guard restores the IRQL even if the body panics.
-    let back = IrqlGuard { host, previous: before };
+    let back = IrqlGuard(thread::set_irql(L::IRQL));
     let answer = body(&mut L::create(LevelSeal(())));
     drop(back);
     answer
 }
 
-struct IrqlGuard<'a> {
-    host: &'a dyn Host,
-    previous: Irql,
-}
+/// The IRQL to restore.
+struct IrqlGuard(Irql);
 
-impl Drop for IrqlGuard<'_> {
+impl Drop for IrqlGuard {
     fn drop(&mut self) {
-        self.host.set_irql(self.previous);
+        thread::set_irql(self.0);
     }
 }
 

@@ -85,9 +85,11 @@ impl WaitQueue {
     }
 
     /// Wakes all threads, the longest wait first. Each checks the state again.
+    #[inline]
     pub fn wake_all(&mut self, host: &dyn Host) {
-        for token in self.0.drain(..) {
-            host.wake(&token);
+        // Mostly no thread waits.
+        if !self.0.is_empty() {
+            self.0.drain(..).for_each(|token| host.wake(&token));
         }
     }
 

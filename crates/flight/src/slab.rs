@@ -129,6 +129,7 @@ struct Slot<T> {
 
 impl<T> Slab<T> {
     /// Takes the next id, for an object that does not exist yet.
+    #[inline]
     pub fn reserve(&mut self) -> Id<T> {
         self.last_serial += 1;
         let serial = self.last_serial;
@@ -144,13 +145,15 @@ impl<T> Slab<T> {
     }
 
     /// Puts the object of a reserved id in its place.
+    #[inline]
     pub fn fill(&mut self, id: Id<T>, object: T) {
-        let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.serial == id.serial);
-        let Some(slot) = slot.filter(|slot| slot.object.is_none()) else {
-            internal_error(format!("{id:?} is filled once, while it is reserved"))
-        };
-        slot.object = Some(object);
-        self.live += 1;
+        match self.slots.get_mut(id.slot as usize) {
+            Some(slot) if slot.serial == id.serial && slot.object.is_none() => {
+                slot.object = Some(object);
+                self.live += 1;
+            }
+            _ => filled_twice(id),
+        }
     }
 
     /// Gives back a reserved id whose object was never created. Its serial number stays used.
@@ -164,6 +167,7 @@ impl<T> Slab<T> {
     }
 
     /// Adds an object and returns its id.
+    #[inline]
     pub fn insert(&mut self, object: T) -> Id<T> {
         let id = self.reserve();
         self.fill(id, object);
@@ -183,15 +187,19 @@ impl<T> Slab<T> {
     /// The object, if it is live.
     #[inline]
     pub fn get(&self, id: Id<T>) -> Option<&T> {
-        let slot = self.slots.get(id.slot as usize).filter(|slot| slot.serial == id.serial)?;
-        slot.object.as_ref()
+        match self.slots.get(id.slot as usize) {
+            Some(slot) if slot.serial == id.serial => slot.object.as_ref(),
+            _ => None,
+        }
     }
 
     /// The object, if it is live, to change it.
     #[inline]
     pub fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
-        let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.serial == id.serial)?;
-        slot.object.as_mut()
+        match self.slots.get_mut(id.slot as usize) {
+            Some(slot) if slot.serial == id.serial => slot.object.as_mut(),
+            _ => None,
+        }
     }
 
     /// Whether the object is live.
@@ -214,12 +222,35 @@ impl<T> Slab<T> {
 
     /// Removes an object, if it is live.
     pub fn take(&mut self, id: Id<T>) -> Option<T> {
-        let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.serial == id.serial)?;
-        let object = slot.object.take()?;
-        slot.serial = 0;
+        let object = self.slot_of_live(id)?.object.take();
+        self.release_slot(id);
+        object
+    }
+
+    /// Removes an object, if it is live, without moving it. Returns what `last` reads from it.
+    #[inline]
+    pub fn discard<R>(&mut self, id: Id<T>, last: impl FnOnce(&T) -> R) -> Option<R> {
+        let slot = self.slot_of_live(id)?;
+        let result = slot.object.as_ref().map(last);
+        slot.object = None;
+        self.release_slot(id);
+        result
+    }
+
+    #[inline]
+    fn slot_of_live(&mut self, id: Id<T>) -> Option<&mut Slot<T>> {
+        match self.slots.get_mut(id.slot as usize) {
+            Some(slot) if slot.serial == id.serial && slot.object.is_some() => Some(slot),
+            _ => None,
+        }
+    }
+
+    /// Makes the slot of a removed object free.
+    #[inline]
+    fn release_slot(&mut self, id: Id<T>) {
+        self.slots[id.slot as usize].serial = 0;
         self.free.push(id.slot);
         self.live -= 1;
-        Some(object)
     }
 
     /// How many objects are live.
@@ -289,6 +320,11 @@ impl<T> IndexMut<Id<T>> for Slab<T> {
             None => missing(id),
         }
     }
+}
+
+#[cold]
+fn filled_twice<T>(id: Id<T>) -> ! {
+    internal_error(format!("{id:?} is filled once, while it is reserved"))
 }
 
 #[cold]

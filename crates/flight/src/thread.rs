@@ -1,9 +1,9 @@
 //! The virtual thread of the running code, and the driver call it is in: parts of its
 //! [`ExecutionContext`](crate::ExecutionContext).
 
-use crate::Component;
-use crate::execution_context::{Facts, facts, set_facts};
+use crate::execution_context::with_facts;
 use crate::level::Irql;
+use crate::{CallScope, Component};
 
 /// The driver call that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Call {
 
 /// The component that a broken client rule is attributed to on this thread.
 pub fn caller() -> Component {
-    facts().component
+    with_facts(|facts| facts.component.get())
 }
 
 /// Attributes broken client rules on this thread to a component, until the guard drops.
@@ -42,36 +42,37 @@ pub struct CallerGuard(Component);
 impl CallerGuard {
     /// Sets the component.
     pub fn of(component: Component) -> Self {
-        Self(change(|facts| std::mem::replace(&mut facts.component, component)))
+        Self(with_facts(|facts| facts.component.replace(component)))
     }
 }
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        change(|facts| facts.component = self.0);
+        with_facts(|facts| facts.component.set(self.0));
     }
 }
 
 /// The number of the current virtual thread, as its events print it.
 pub fn current() -> u32 {
-    facts().thread
+    with_facts(|facts| facts.thread.get())
 }
 
 pub(crate) fn set_current(number: u32) -> u32 {
-    change(|facts| std::mem::replace(&mut facts.thread, number))
+    with_facts(|facts| facts.thread.replace(number))
 }
 
 pub(crate) fn call() -> Option<u32> {
-    facts().call.map(|call| call.number)
+    with_facts(|facts| facts.call.get().map(|call| call.number))
 }
 
 /// The IRQL of the current virtual thread.
 pub(crate) fn irql() -> Irql {
-    facts().irql
+    with_facts(|facts| facts.irql.get())
 }
 
+#[inline]
 pub(crate) fn set_irql(irql: Irql) -> Irql {
-    change(|facts| std::mem::replace(&mut facts.irql, irql))
+    with_facts(|facts| facts.irql.replace(irql))
 }
 
 /// The place of a finding about the state in which a driver returns; the verifier replaces it by the
@@ -83,25 +84,21 @@ pub const DDI_RETURN: &str = "return from a DDI";
 pub struct CallGuard(Option<Call>);
 
 impl CallGuard {
-    /// Enters call `number`, which may serve a process.
-    pub fn enter(number: u32, process: Option<u32>, scheduler: bool) -> Self {
+    /// Enters call `number`.
+    #[inline]
+    pub fn enter(number: u32, scope: &CallScope) -> Self {
         let call = Call {
             number,
-            process,
-            scheduler,
-            exclusive: false,
+            process: scope.process,
+            scheduler: scope.scheduler,
+            exclusive: scope.exclusive,
             marked: false,
             touched: false,
             acknowledged: false,
             submits: false,
             misused: None,
         };
-        Self(change(|facts| facts.call.replace(call)))
-    }
-
-    /// Marks the current call as exclusive (threading level two or three).
-    pub fn exclude() {
-        change_call(|call| call.exclusive = true);
+        Self(with_facts(|facts| facts.call.replace(Some(call))))
     }
 
     /// Marks the current call as one that submits work to the hardware.
@@ -112,18 +109,19 @@ impl CallGuard {
     /// Records that the driver called a function at an IRQL too high for it, if the current call
     /// submits work to the hardware. Returns whether it does.
     pub fn misuse(name: &'static str) -> bool {
-        change(|facts| {
-            let Some(call) = facts.call.as_mut().filter(|call| call.submits) else {
-                return false;
-            };
-            call.misused.get_or_insert(name);
-            true
-        })
+        let submits = CallGuard::current().is_some_and(|call| call.submits);
+        change_call(|call| {
+            if call.submits {
+                call.misused.get_or_insert(name);
+            }
+        });
+        submits
     }
 
     /// The driver call that this thread is in.
+    #[inline]
     pub fn current() -> Option<Call> {
-        facts().call
+        with_facts(|facts| facts.call.get())
     }
 
     /// Records that the current call accessed hardware. Called by the registers.
@@ -143,25 +141,19 @@ impl CallGuard {
 }
 
 impl Drop for CallGuard {
+    #[inline]
     fn drop(&mut self) {
-        change(|facts| facts.call = self.0);
+        with_facts(|facts| facts.call.set(self.0));
     }
 }
 
 /// Changes the current call, if there is one.
-fn change_call(body: impl FnOnce(&mut Call)) {
-    change(|facts| {
-        if let Some(call) = &mut facts.call {
-            body(call);
-        }
+fn change_call(body: impl Fn(&mut Call)) {
+    with_facts(|facts| {
+        let call = facts.call.get();
+        facts.call.set(call.map(|mut call| {
+            body(&mut call);
+            call
+        }));
     });
-}
-
-/// Changes the facts of this thread.
-#[inline]
-fn change<R>(body: impl FnOnce(&mut Facts) -> R) -> R {
-    let mut now = facts();
-    let result = body(&mut now);
-    set_facts(now);
-    result
 }

@@ -134,7 +134,7 @@ fn each_thread_has_its_own_level() {
     fly(|host, at| {
         let (host2, seen) = (host.clone(), Arc::new(Mutex::new(None)));
         let seen2 = seen.clone();
-        at.raised(&**host, |_: &mut crate::Dispatch| {
+        at.raised(|_: &mut crate::Dispatch| {
             assert_eq!(host.irql(), Irql::Dispatch);
             host.spawn("other", move |_| *seen2.lock().unwrap() = Some(host2.irql()));
         });

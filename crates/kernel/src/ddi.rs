@@ -52,13 +52,6 @@ use table::row as ddi;
 /// There is no display output, so every target is a target without a display.
 const NO_TARGET: u32 = 0;
 
-/// The DDIs that submit work to the hardware.
-const GIVES_WORK: [&str; 3] = [
-    ddi::DxgkDdiSubmitCommandVirtual.name,
-    ddi::DxgkDdiSubmitCommand.name,
-    ddi::DxgkDdiPreemptCommand.name,
-];
-
 /// A driver, its hardware and its memory, as the kernel calls it.
 pub(crate) struct Driver {
     pub(crate) miniport: Arc<dyn Miniport>,
@@ -417,6 +410,7 @@ impl Driver {
     }
 
     /// Calls the driver at the row's IRQL, under a permit that serves the row.
+    #[inline]
     fn call<L: Level, T>(
         &self,
         row: &Ddi<L>,
@@ -439,6 +433,7 @@ impl Driver {
         self.call_at(row, row.class_without_permit(), at, no_details(None), body)
     }
 
+    #[inline]
     fn call_at<L: Level, T>(
         &self,
         row: &Ddi<L>,
@@ -490,7 +485,7 @@ impl Driver {
         let body = |at: &mut L| body(&*self.miniport, at);
         let Ok((result, ())) = funnel.call(at, scope, before, body, after);
         // Work that makes no progress counts, too: its timeout must be watched.
-        if GIVES_WORK.contains(&row.name) || !self.hardware.idle() {
+        if row.gives_work || !self.hardware.idle() {
             self.host.wake(&self.work_available);
         }
         result

@@ -104,6 +104,7 @@ impl Kernel {
     }
 
     /// Wakes the threads that wait for an object to end or to leave, so that they check again.
+    #[inline]
     pub(crate) fn wake_all(&self, state: &mut KernelState) {
         state.waiters.wake_all(&*self.host);
         if state.schedule.has_runnable_context() {

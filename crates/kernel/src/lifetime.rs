@@ -11,4 +11,5 @@ pub(crate) mod open;
 pub mod process;
 pub(crate) mod retire;
 pub(crate) mod share;
+pub(crate) mod standalone;
 pub(crate) mod state;

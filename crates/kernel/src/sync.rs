@@ -37,7 +37,6 @@ use crate::state::KernelState;
 use event::Event;
 use flight::invariant;
 use flight::{Component, EventKind, Hex, LiveObject, RuleId, Run, Subject};
-use smallvec::smallvec;
 pub(crate) use waits::SyncPoints;
 use waits::{GpuWait, SyncPoint};
 
@@ -247,7 +246,7 @@ impl Kernel {
             SyncKind::Monitored { .. } => match state.map_value(guard.adapter) {
                 Ok(shown) => shown,
                 Err(why) => {
-                    self.cancel_handles(state, process.0, smallvec![name]);
+                    self.cancel_handle(state, process.0, name);
                     return Err(why);
                 }
             },
@@ -276,7 +275,7 @@ impl Kernel {
                 Ok(global) => Some(global),
                 Err(why) => {
                     state.unmap_value(&made);
-                    self.cancel_handles(state, process.0, smallvec![name]);
+                    self.cancel_handle(state, process.0, name);
                     return Err(why.into());
                 }
             }

@@ -332,7 +332,7 @@ fn run_entry(host: &Arc<dyn Host>, at: &mut Passive, entry: Entry) {
         Routine::Callback(body) => ((body, false), "a timer callback"),
     };
     let run = || owned::run_routine_of(caller.origin, || run_routine(host, &caller.log, body));
-    let (_, left) = if threaded { run() } else { at.raised(&**host, |_: &mut Dispatch| run()) };
+    let (_, left) = if threaded { run() } else { at.raised(|_: &mut Dispatch| run()) };
     judge_routine_exit(&caller.log, name, &left);
     if !threaded {
         judge_dpc(&caller.log, name, &left);

@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn the_hosts_level_stays_at_or_above_the_level_the_driver_was_entered_at() {
         fly(|host, log, at| {
-            at.raised(&**host, |_: &mut flight::Dispatch| {
+            at.raised(|_: &mut flight::Dispatch| {
                 let ((), left) = run_driver(host, log, || {
                     set_level("a test", Irql::Passive);
                     assert_eq!((level("a test"), host.irql()), (Irql::Passive, Irql::Dispatch));

@@ -717,12 +717,12 @@ mod tests {
     #[test]
     fn what_is_not_there_is_absent_and_unload_need_not_be() {
         let driver = driver(&table()).unwrap();
-        fly(|host, at| {
+        fly(|_, at| {
             assert_eq!(driver.unload(at), Ok(()));
-            at.raised(host, |at| {
+            at.raised(|at| {
                 assert_eq!(driver.dpc_routine(at), Err(DriverError::NoEntryPoint));
             });
-            at.raised(host, |at| {
+            at.raised(|at| {
                 assert_eq!(driver.interrupt_routine(at), Err(DriverError::NoEntryPoint));
             });
             let mut standard = StandardAllocationArgs {

@@ -19,7 +19,7 @@ use abi::display::{
 use abi::miniport::KSYNCHRONIZE_ROUTINE;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL};
 use abi::{BOOLEAN, HANDLE, NTSTATUS, PVOID};
-use flight::{DeviceLevel, EventKind, Fence, Host, RuleId, Text, resume_internal_error};
+use flight::{DeviceLevel, EventKind, Fence, RuleId, Text, resume_internal_error};
 use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::Generation;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -215,7 +215,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
             };
             let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(resume_internal_error);
             services.begin_synchronized();
-            let ran = at_device_level(&**services.host(), at, guarded);
+            let ran = at_device_level(at, guarded);
             services.end_synchronized();
             match ran {
                 Ok(answer) => {
@@ -238,10 +238,10 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
 }
 
 /// Runs `body` at device level.
-fn at_device_level<R>(host: &dyn Host, at: Below<'_>, body: impl FnOnce() -> R) -> R {
+fn at_device_level<R>(at: Below<'_>, body: impl FnOnce() -> R) -> R {
     match at {
-        Below::Passive(at) => at.raised(host, |_: &mut DeviceLevel| body()),
-        Below::Dispatch(at) => at.raised(host, |_| body()),
+        Below::Passive(at) => at.raised(|_: &mut DeviceLevel| body()),
+        Below::Dispatch(at) => at.raised(|_| body()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::format::{Command, encode};
 use crate::plan::{LOCAL_BASE, PAGE, VISIBLE_BASE};
 use crate::{Gpu, LOCAL, MemoryPlan, MmuPlan, SoftGpu, VISIBLE};
 use flight::{
-    DeterministicHost, Dispatch, Fence, HardwareModel, Host, InterruptLine, Log, Passive, Ram, Run,
+    DeterministicHost, Dispatch, Fence, HardwareModel, InterruptLine, Log, Passive, Ram, Run,
 };
 use flight::{TableEntry, TableRoot};
 use kernel::miniport::{DriverError, DriverResult, Miniport};
@@ -39,7 +39,6 @@ struct Bench<'a> {
     ram: Arc<nt::Ram>,
     driver: Arc<SoftGpu>,
     gpu: Arc<Gpu>,
-    host: &'a dyn Host,
     at: &'a mut Passive,
     buffer: Run,
     fence: u32,
@@ -58,9 +57,9 @@ fn fly(mmu: MmuPlan, body: impl FnOnce(&mut Bench<'_>)) {
         ..MemoryPlan::default()
     };
     let (driver, gpu) = SoftGpu::with_memory(ram.clone(), plan);
-    let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |host, at| {
+    let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
         let line = Heard::default();
-        let bench = &mut Bench { ram, driver, gpu, host: &**host, at, buffer, fence: 0, line };
+        let bench = &mut Bench { ram, driver, gpu, at, buffer, fence: 0, line };
         bench.furnish();
         body(bench);
     });
@@ -159,7 +158,7 @@ impl Bench<'_> {
             };
             let driver = self.driver.clone();
             let raised = |at: &mut Dispatch| driver.submit_paging(at, &packet);
-            assert_eq!(self.at.raised(self.host, raised), Ok(()));
+            assert_eq!(self.at.raised(raised), Ok(()));
             let completions = self.run();
             match answer {
                 Ok(()) => return (pass, completions),

@@ -6,9 +6,7 @@ use crate::format::Command;
 use crate::plan::{APERTURE_BASE, LOCAL_BASE, PAGE, VISIBLE_BASE};
 use crate::records::{SaveArea, View};
 use crate::{APERTURE, AREA_SIZE, Gpu, LOCAL, MemoryPlan, Registers, SoftGpu, VISIBLE};
-use flight::{
-    DeterministicHost, Fence, HardwareModel, Host, InterruptLine, Log, Passive, Ram, Run,
-};
+use flight::{DeterministicHost, Fence, HardwareModel, InterruptLine, Log, Passive, Ram, Run};
 use kernel::handle_table::Handle;
 use kernel::miniport::{DriverError, DriverResult, Miniport};
 use kernel::operation::{
@@ -40,7 +38,6 @@ struct Bench<'a> {
     ram: Arc<nt::Ram>,
     driver: Arc<SoftGpu>,
     gpu: Arc<Gpu>,
-    host: &'a dyn Host,
     at: &'a mut Passive,
     /// Where paging commands go.
     buffer: Run,
@@ -51,8 +48,8 @@ fn fly(body: impl FnOnce(&mut Bench<'_>)) {
     let ram = nt::Ram::new(RAM).unwrap();
     let buffer = ram.allocate(2 * PAGE).unwrap();
     let (driver, gpu) = SoftGpu::with_memory(ram.clone(), PLAN);
-    let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |host, at| {
-        body(&mut Bench { ram, driver, gpu, host: &**host, at, buffer, fence: 0 });
+    let flown = DeterministicHost::fly(0, &Arc::new(Log::silent()), |_, at| {
+        body(&mut Bench { ram, driver, gpu, at, buffer, fence: 0 });
     });
     flown.unwrap();
 }
@@ -118,9 +115,7 @@ impl Bench<'_> {
         let (fence, private) = (Fence(self.fence), &[][..]);
         let packet = SubmitPagingArgs { node: 0, fence, commands, length, private, switch };
         let driver = self.driver.clone();
-        let taken = self
-            .at
-            .raised(self.host, |at: &mut flight::Dispatch| driver.submit_paging(at, &packet));
+        let taken = self.at.raised(|at: &mut flight::Dispatch| driver.submit_paging(at, &packet));
         assert_eq!(taken, Ok(()));
     }
 

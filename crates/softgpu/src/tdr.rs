@@ -113,8 +113,7 @@ impl SoftGpu {
     /// Reports what has ended and was not reported, then reports the completed fence.
     pub(crate) fn report_progress(&self, at: &mut Passive, node: u32) -> DriverResult<Fence> {
         let callbacks = self.callbacks()?;
-        let host = callbacks.host().clone();
-        if at.raised(&*host, |at| self.report(at, &callbacks, node)) {
+        if at.raised(|at| self.report(at, &callbacks, node)) {
             callbacks.queue_dpc();
         }
         if node < NODES { Ok(self.gpu.done(node)) } else { Err(DriverError::Invalid) }

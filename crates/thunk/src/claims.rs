@@ -75,6 +75,8 @@ thread_local! {
     /// pass it down.
     static CALL_TRUST: Cell<CallTrust> =
         const { Cell::new(CallTrust { trust: PointerTrust::Trusted, caller_frames: 0 }) };
+    /// Whether the pointers of the current call are checked: what most copies ask first.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
     /// Where the frames of the caller of the next call begin; zero if that is not known.
     static CALLER_FRAMES: Cell<usize> = const { Cell::new(0) };
 }
@@ -109,6 +111,7 @@ impl PointerTrust {
         impl Drop for Before {
             fn drop(&mut self) {
                 CALL_TRUST.set(self.0);
+                GUARDED.set(!self.0.trust.is_trusted());
             }
         }
         // What is above this function is the caller's, if the entry point does not know better.
@@ -117,6 +120,7 @@ impl PointerTrust {
         let caller_frames = Some(CALLER_FRAMES.take()).filter(|address| *address != 0);
         let caller_frames = caller_frames.unwrap_or(here);
         let _before = Before(CALL_TRUST.replace(CallTrust { trust: self, caller_frames }));
+        GUARDED.set(!self.is_trusted());
         body()
     }
 }
@@ -143,7 +147,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
     // SAFETY: The caller's contract.
     let value = unsafe { read(at.cast_const()) }?;
-    if !CALL_TRUST.get().trust.is_trusted() {
+    if GUARDED.get() {
         // SAFETY: The caller's contract.
         unsafe { write(at, value) }?;
     }
@@ -234,7 +238,7 @@ fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
 pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>, NTSTATUS> {
     // SAFETY: The caller's contract.
     let list = unsafe { read_list(at.cast_const(), count) }?;
-    if !CALL_TRUST.get().trust.is_trusted() {
+    if GUARDED.get() {
         // SAFETY: The caller's contract.
         unsafe { write_list(at, &list) }?;
     }
@@ -253,7 +257,7 @@ pub(crate) unsafe fn read_small_list_mut<T: Copy, const N: usize>(
 ) -> Result<SmallVec<[T; N]>, NTSTATUS> {
     // SAFETY: The caller's contract.
     let list = unsafe { read_small_list(at.cast_const(), count) }?;
-    if !CALL_TRUST.get().trust.is_trusted() {
+    if GUARDED.get() {
         // SAFETY: The caller's contract.
         unsafe { write_list(at, &list) }?;
     }
@@ -280,7 +284,7 @@ pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTAT
 ///
 /// As for [`write_bytes`].
 pub(crate) unsafe fn check_writable(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if !CALL_TRUST.get().trust.is_trusted() {
+    if GUARDED.get() {
         // SAFETY: The caller's contract; the session is guarded, so reading has no requirements.
         unsafe { read_list_mut(at.cast::<u8>(), bytes) }?;
     }
@@ -321,15 +325,29 @@ pub(crate) fn copied() -> u64 {
 ///
 /// `ours` is valid for writes of all bytes. `theirs` is NULL or valid for reads of as many, unless
 /// the session is guarded.
+#[inline]
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    let (process, copy) = match check_claim(theirs, bytes)? {
-        PointerTrust::Trusted => {
-            // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
-            unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
-            return Ok(());
-        }
-        PointerTrust::Guarded { process, copy } => (process, copy),
-    };
+    if GUARDED.get() {
+        // SAFETY: The same contract.
+        return unsafe { fetch_guarded(theirs, ours, bytes) };
+    }
+    check_address(theirs, bytes)?;
+    // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
+    unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
+    Ok(())
+}
+
+/// As [`fetch`], in a guarded session.
+///
+/// # Safety
+///
+/// `ours` is valid for writes of all bytes.
+unsafe fn fetch_guarded(
+    theirs: *const c_void,
+    ours: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
+    let (process, copy) = check_claim(theirs, bytes)?;
     // SAFETY: By the contract `ours` has room; the caller's memory was checked not to be ours.
     match copy.map(|copy| unsafe { copy(ours.cast(), theirs.cast(), bytes) }) {
         Some(DirectCopyResult::Copied) => return Ok(()),
@@ -350,15 +368,29 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
 ///
 /// `ours` is valid for reads of all bytes. `theirs` is NULL or valid for writes of as many, unless
 /// the session is guarded. It never points to memory of this library.
+#[inline]
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    let (process, copy) = match check_claim(theirs, bytes)? {
-        PointerTrust::Trusted => {
-            // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
-            unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
-            return Ok(());
-        }
-        PointerTrust::Guarded { process, copy } => (process, copy),
-    };
+    if GUARDED.get() {
+        // SAFETY: The same contract.
+        return unsafe { store_guarded(ours, theirs, bytes) };
+    }
+    check_address(theirs, bytes)?;
+    // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
+    unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
+    Ok(())
+}
+
+/// As [`store`], in a guarded session.
+///
+/// # Safety
+///
+/// `ours` is valid for reads of all bytes. `theirs` never points to memory of this library.
+unsafe fn store_guarded(
+    ours: *const c_void,
+    theirs: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
+    let (process, copy) = check_claim(theirs, bytes)?;
     // SAFETY: By the contract `ours` has the bytes; the caller's memory was checked not to be ours.
     match copy.map(|copy| unsafe { copy(theirs.cast(), ours.cast(), bytes) }) {
         Some(DirectCopyResult::Copied) => return Ok(()),
@@ -373,16 +405,31 @@ unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Resul
     check_copied(bytes, copied)
 }
 
-/// Checks address and length, without touching the memory. Returns how it is copied.
-fn check_claim(theirs: *const c_void, bytes: usize) -> Result<PointerTrust, NTSTATUS> {
-    let begin = theirs.addr();
-    let end = begin.checked_add(bytes).ok_or(STATUS_INVALID_PARAMETER)?;
+/// Checks that an address is not NULL, and that the bytes end in the address space.
+#[inline]
+fn check_address(theirs: *const c_void, bytes: usize) -> Result<(), NTSTATUS> {
+    let fits = theirs.addr().checked_add(bytes).is_some();
+    if theirs.is_null() || !fits { Err(STATUS_INVALID_PARAMETER) } else { Ok(()) }
+}
+
+/// Checks address and length in a guarded session, without touching the memory. Returns how it is
+/// copied.
+fn check_claim(
+    theirs: *const c_void,
+    bytes: usize,
+) -> Result<(libc::pid_t, Option<DirectCopy>), NTSTATUS> {
+    check_address(theirs, bytes)?;
     let CallTrust { trust, caller_frames } = CALL_TRUST.get();
-    let is_ours = |address: usize| address < caller_frames && end > lowest_frame();
-    if begin == 0 || (!trust.is_trusted() && is_ours(begin)) {
-        return Err(STATUS_INVALID_PARAMETER);
+    let (begin, end) = (theirs.addr(), theirs.addr() + bytes);
+    match trust {
+        PointerTrust::Guarded { process, copy }
+            if begin >= caller_frames || end <= lowest_frame() =>
+        {
+            Ok((process, copy))
+        }
+        // The frames of this library.
+        _ => Err(STATUS_INVALID_PARAMETER),
     }
-    Ok(trust)
 }
 
 /// An address below the frames of this thread that are in use while a claim is copied.

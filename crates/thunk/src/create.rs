@@ -276,6 +276,10 @@ unsafe fn create<E: Element>(
     // SAFETY: The caller's contract.
     let arguments = unsafe { read_mut(args) }?;
     let list = list(&arguments);
+    if arguments.NumAllocations == 1 && is_plain(&arguments) {
+        // SAFETY: The caller's contract.
+        return unsafe { create_one(session, at, args, arguments, list) };
+    }
     // SAFETY: The caller's contract.
     let mut elements =
         unsafe { read_small_list_mut::<_, 1>(list, check_count(session, &arguments)?) }?;
@@ -288,7 +292,58 @@ unsafe fn create<E: Element>(
     // SAFETY: The caller's contract.
     unsafe { write_list(list, &elements) }?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, fill_output(arguments, &made)) }
+    unsafe { write(args, fill_output(arguments, made.resource, made.global)) }
+}
+
+/// Whether allocations are created without a resource, flags, or data for the whole call.
+fn is_plain(args: &D3DKMT_CREATEALLOCATION) -> bool {
+    args.Flags.Value == 0
+        && args.hResource == 0
+        && args.PrivateRuntimeDataSize == 0
+        && args.PrivateDriverDataSize == 0
+}
+
+/// One allocation, of a call that is plain: the usual call, without lists.
+///
+/// # Safety
+///
+/// As for [`create`].
+unsafe fn create_one<E: Element>(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_CREATEALLOCATION,
+    arguments: D3DKMT_CREATEALLOCATION,
+    list: *mut E,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut element = unsafe { read_mut(list) }?;
+    let info = element.info();
+    let all =
+        CreateArguments { args: arguments, infos: CallList::from_buf([info]), standard: None };
+    if !all.is_usual() {
+        // SAFETY: The caller's contract.
+        let made = unsafe { create_objects(session, at, arguments, all.infos) }?;
+        element.name(made.allocations.first().copied().unwrap_or_default());
+        // SAFETY: The caller's contract.
+        unsafe { write(list, element) }?;
+        // SAFETY: The caller's contract.
+        return unsafe { write(args, fill_output(arguments, made.resource, made.global)) };
+    }
+    judge_usual_arguments(session, RULES, &all, true)?;
+    let (data, size) = (info.private.cast::<u8>(), info.private_size as usize);
+    // SAFETY: The caller's contract.
+    let mut private: PrivateData = unsafe { read_small_list_mut(data, size) }?;
+    let device = Handle(arguments.hDevice);
+    let made = session.kernel.create_allocation(at, session.process, device, &mut private);
+    element.name(map_error(session, ERROR_RULES, made)?);
+    if size > 0 {
+        // SAFETY: The caller's contract: as many bytes as were read.
+        unsafe { write_bytes(info.private, &private) }?;
+    }
+    // SAFETY: The caller's contract.
+    unsafe { write(list, element) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, fill_output(arguments, None, None)) }
 }
 
 /// An element of the list, of either version.
@@ -429,14 +484,15 @@ unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocation
 /// The structure with the results. Sizes stay unchanged.
 fn fill_output(
     mut args: D3DKMT_CREATEALLOCATION,
-    made: &CreateAllocationResponse,
+    resource: Option<Handle>,
+    global: Option<Handle>,
 ) -> D3DKMT_CREATEALLOCATION {
-    if let Some(resource) = made.resource {
+    if let Some(resource) = resource {
         args.hResource = resource.0;
     }
     if args.Flags.has(Flags::CreateShared) {
         // WINDOWS: shared for NT handles only, there is no global one (observed).
-        args.hGlobalShare = made.global.map_or(0, |handle| handle.0);
+        args.hGlobalShare = global.map_or(0, |handle| handle.0);
     }
     args
 }

@@ -34,8 +34,32 @@ pub fn collect_few<A: Array>(items: impl IntoIterator<Item = A::Item>) -> SmallV
     list
 }
 
-/// Driver handles that a call consumes.
-pub type Drain<'a, T> = smallvec::Drain<'a, [T; 1]>;
+/// Driver handles that a call consumes, in order. Handles that the driver does not take are gone
+/// all the same.
+pub struct Drain<'a, T>(std::slice::IterMut<'a, Option<T>>);
+
+impl<'a, T> Drain<'a, T> {
+    /// The handles in a list, all of which must still be there: a driver that passes a call on to
+    /// another driver makes one.
+    pub fn new(handles: &'a mut [Option<T>]) -> Self {
+        Self(handles.iter_mut())
+    }
+}
+
+impl<T> Iterator for Drain<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        self.0.next().and_then(Option::take)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.0.size_hint()
+    }
+}
+
+impl<T> ExactSizeIterator for Drain<'_, T> {}
 
 /// Private driver data. Short data needs no heap.
 pub type PrivateData = SmallVec<[u8; 32]>;

@@ -20,40 +20,7 @@ use crate::lock::StateGuard;
 use crate::objects::resource::Resource;
 use crate::state::KernelState;
 use flight::{EventKind, Passive, Subject, WaitResult, WaitToken};
-use smallvec::{SmallVec, smallvec};
 use std::fmt;
-
-/// What a pass excludes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PermitKey {
-    /// The adapter: shared by all calls, exclusive at levels two and three.
-    Adapter(Id<Adapter>),
-    /// The scheduler class of an adapter (level one).
-    OneScheduler(Id<Adapter>),
-    /// The threads of one process; `None` is the system.
-    Process(Option<Id<Process>>),
-    /// The in/out driver handle of a resource.
-    Resource(Id<Resource>),
-}
-
-impl fmt::Display for PermitKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Adapter(id) => write!(f, "adapter {}", id.serial()),
-            Self::OneScheduler(id) => write!(f, "the scheduler of adapter {}", id.serial()),
-            Self::Process(Some(id)) => write!(f, "process {}", id.serial()),
-            Self::Process(None) => f.write_str("the system process"),
-            Self::Resource(id) => write!(f, "resource {}", id.serial()),
-        }
-    }
-}
-
-/// How a key is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PermitMode {
-    Shared,
-    Exclusive,
-}
 
 /// The exclusion a DDI runs under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,29 +37,45 @@ pub enum ThreadingLevel {
     Three,
 }
 
-/// The keys of one permit, and the threading level they are for.
-#[derive(Clone)]
+/// The keys of one permit: its adapter, held shared or, at levels two and three, exclusively; and
+/// what only one thread may use at a time.
+#[derive(Clone, Copy)]
 pub(crate) struct PermitKeys {
     adapter: Id<Adapter>,
+    /// Level one also has the key of the adapter's scheduler.
     class: ThreadingLevel,
-    list: SmallVec<[(PermitKey, PermitMode); 3]>,
+    /// The process whose threads exclude each other; the inner `None` is the system.
+    process: Option<Option<Id<Process>>>,
+    /// The resource whose driver handle is used and changed.
+    resource: Option<Id<Resource>>,
 }
 
-/// The held keys and the threads that wait for keys.
+/// The held keys and the threads that wait for keys. The lists are short: a few keys per thread.
 #[derive(Debug, Default)]
 pub(crate) struct PermitTable {
-    /// Each held key once, with the number of its holders. The list is short: a few keys per
-    /// thread.
-    held: Vec<(PermitKey, PermitMode, u32)>,
+    /// Adapters with a permit.
+    adapters: Vec<HeldAdapter>,
+    processes: Vec<Option<Id<Process>>>,
+    resources: Vec<Id<Resource>>,
     /// Adapters whose power is changing. Only the power change and the work it needs get permits.
     closed_adapters: Vec<Id<Adapter>>,
     waiting: Vec<WaitToken>,
 }
 
-/// The right to call a driver under some keys. Dropping it locks the state to release the keys; a
-/// permit without keys has already been released.
+/// How an adapter's keys are held.
+#[derive(Debug)]
+struct HeldAdapter {
+    adapter: Id<Adapter>,
+    /// The number of permits that share the adapter; `None` if one has it exclusively.
+    shared: Option<u32>,
+    /// Whether the scheduler's key is held.
+    scheduler: bool,
+}
+
+/// The right to call a driver under some keys. Dropping it locks the state to release the keys.
 pub(crate) struct DdiPermit<'k> {
-    kernel: &'k Kernel,
+    /// `None` after the permit was released.
+    kernel: Option<&'k Kernel>,
     keys: PermitKeys,
 }
 
@@ -131,18 +114,13 @@ impl ThreadingLevel {
         generation: Generation,
         process: impl Into<Option<Id<Process>>>,
     ) -> PermitKeys {
-        if self.is_exclusive() {
-            let list = smallvec![(PermitKey::Adapter(adapter), PermitMode::Exclusive)];
-            return PermitKeys { adapter, class: self, list };
+        let excludes_threads = generation == Generation::One && !self.is_exclusive();
+        PermitKeys {
+            adapter,
+            class: self,
+            process: excludes_threads.then(|| process.into()),
+            resource: None,
         }
-        let mut list = smallvec![(PermitKey::Adapter(adapter), PermitMode::Shared)];
-        if self == ThreadingLevel::OneScheduler {
-            list.push((PermitKey::OneScheduler(adapter), PermitMode::Exclusive));
-        }
-        if generation == Generation::One {
-            list.push((PermitKey::Process(process.into()), PermitMode::Exclusive));
-        }
-        PermitKeys { adapter, class: self, list }
     }
 
     /// Whether a permit of this level excludes everything that a DDI of level `needed` requires.
@@ -157,21 +135,28 @@ impl ThreadingLevel {
 }
 
 impl PermitKeys {
-    /// Adds a key.
-    pub(crate) fn push(&mut self, key: (PermitKey, PermitMode)) {
-        self.list.push(key);
+    /// The same keys, and that of a resource.
+    pub(crate) fn with_resource(self, resource: Id<Resource>) -> Self {
+        Self { resource: Some(resource), ..self }
     }
 }
 
 /// The keys, for wait descriptions: `adapter 1 (shared) and process 2 (exclusive)`.
 impl fmt::Display for PermitKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (key, mode)) in self.list.iter().enumerate() {
-            let mode = match mode {
-                PermitMode::Shared => "shared",
-                PermitMode::Exclusive => "exclusive",
-            };
-            write!(f, "{}{key} ({mode})", if index == 0 { "" } else { " and " })?;
+        let adapter = self.adapter.serial();
+        let mode = if self.class.is_exclusive() { "exclusive" } else { "shared" };
+        write!(f, "adapter {adapter} ({mode})")?;
+        if self.class == ThreadingLevel::OneScheduler {
+            write!(f, " and the scheduler of adapter {adapter} (exclusive)")?;
+        }
+        match self.process {
+            Some(Some(process)) => write!(f, " and process {} (exclusive)", process.serial())?,
+            Some(None) => f.write_str(" and the system process (exclusive)")?,
+            None => (),
+        }
+        if let Some(resource) = self.resource {
+            write!(f, " and resource {} (exclusive)", resource.serial())?;
         }
         Ok(())
     }
@@ -179,9 +164,10 @@ impl fmt::Display for PermitKeys {
 
 impl PermitTable {
     /// Acquires all keys, or none.
-    fn acquire(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
-        let shut = |(key, _): &(PermitKey, PermitMode)| matches!(key, PermitKey::Adapter(it) if self.is_closed(*it));
-        (self.closed_adapters.is_empty() || !keys.iter().any(shut)) && self.acquire_nested(keys)
+    #[inline]
+    fn acquire(&mut self, keys: &PermitKeys) -> bool {
+        let closed = !self.closed_adapters.is_empty() && self.is_closed(keys.adapter);
+        !closed && self.acquire_nested(keys)
     }
 
     fn is_closed(&self, adapter: Id<Adapter>) -> bool {
@@ -200,38 +186,60 @@ impl PermitTable {
     }
 
     /// Acquires all keys, or none, even if the adapter is closed.
-    fn acquire_nested(&mut self, keys: &[(PermitKey, PermitMode)]) -> bool {
-        let free = |(key, mode): &(PermitKey, PermitMode)| match self
-            .held
-            .iter()
-            .find(|entry| entry.0 == *key)
+    #[inline]
+    fn acquire_nested(&mut self, keys: &PermitKeys) -> bool {
+        if keys.process.is_some_and(|process| self.processes.contains(&process))
+            || keys.resource.is_some_and(|resource| self.resources.contains(&resource))
         {
-            None => true,
-            Some((_, held, _)) => (*held, *mode) == (PermitMode::Shared, PermitMode::Shared),
-        };
-        let all = keys.iter().all(free);
-        if all {
-            for (key, mode) in keys {
-                match self.held.iter_mut().find(|entry| entry.0 == *key) {
-                    Some((_, _, count)) => *count += 1,
-                    None => self.held.push((*key, *mode, 1)),
-                }
+            return false;
+        }
+        let scheduler = keys.class == ThreadingLevel::OneScheduler;
+        let exclusive = keys.class.is_exclusive();
+        match self.adapters.iter_mut().find(|held| held.adapter == keys.adapter) {
+            Some(HeldAdapter { shared: Some(count), scheduler: held, .. })
+                if !exclusive && !(*held && scheduler) =>
+            {
+                *count += 1;
+                *held |= scheduler;
+            }
+            Some(_) => return false,
+            None => {
+                let shared = (!exclusive).then_some(1);
+                self.adapters.push(HeldAdapter { adapter: keys.adapter, shared, scheduler });
             }
         }
-        all
+        if let Some(process) = keys.process {
+            self.processes.push(process);
+        }
+        if let Some(resource) = keys.resource {
+            self.resources.push(resource);
+        }
+        true
     }
 
-    /// Releases keys. Returns the waiters to wake.
-    fn release(&mut self, keys: &[(PermitKey, PermitMode)]) -> Vec<WaitToken> {
-        for (key, _) in keys {
-            if let Some(place) = self.held.iter().position(|entry| entry.0 == *key) {
-                self.held[place].2 -= 1;
-                if self.held[place].2 == 0 {
-                    self.held.swap_remove(place);
-                }
+    /// Releases keys.
+    #[inline]
+    fn release(&mut self, keys: &PermitKeys) {
+        if let Some(process) = keys.process {
+            remove_first(&mut self.processes, |held| *held == process);
+        }
+        if let Some(resource) = keys.resource {
+            remove_first(&mut self.resources, |held| *held == resource);
+        }
+        if let Some(held) = self.adapters.iter_mut().find(|held| held.adapter == keys.adapter) {
+            held.scheduler &= keys.class != ThreadingLevel::OneScheduler;
+            match &mut held.shared {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => remove_first(&mut self.adapters, |held| held.adapter == keys.adapter),
             }
         }
-        std::mem::take(&mut self.waiting)
+    }
+}
+
+/// Removes the first element with this property from a list whose order does not matter.
+fn remove_first<T>(list: &mut Vec<T>, is_it: impl FnMut(&T) -> bool) {
+    if let Some(place) = list.iter().position(is_it) {
+        list.swap_remove(place);
     }
 }
 
@@ -255,7 +263,7 @@ impl Kernel {
         mut state: StateGuard<'k, KernelState>,
         keys: PermitKeys,
     ) -> Result<(DdiPermit<'k>, StateGuard<'k, KernelState>), WaitStuck> {
-        while !state.permits.acquire(&keys.list) {
+        while !state.permits.acquire(&keys) {
             let token = WaitToken::new(format!("a permit for {keys}"));
             state.permits.waiting.push(token.clone());
             drop(state);
@@ -264,17 +272,18 @@ impl Kernel {
             }
             state = self.state.lock();
         }
-        Ok((DdiPermit { kernel: self, keys }, state))
+        Ok((DdiPermit { kernel: Some(self), keys }, state))
     }
 
     /// Returns a permit if it is available now. The permit must be released or outlive the guard.
+    #[inline]
     pub(crate) fn try_acquire_permit(
         &self,
         state: &mut KernelState,
         keys: PermitKeys,
     ) -> Option<DdiPermit<'_>> {
-        let taken = state.permits.acquire(&keys.list);
-        taken.then(|| DdiPermit { kernel: self, keys }) // A dropped permit releases its keys.
+        let taken = state.permits.acquire(&keys);
+        taken.then(|| DdiPermit { kernel: Some(self), keys }) // A dropped permit releases its keys.
     }
 
     /// Returns a nested permit, even if its adapter is closed.
@@ -283,8 +292,8 @@ impl Kernel {
         state: &mut KernelState,
         keys: PermitKeys,
     ) -> Option<DdiPermit<'_>> {
-        let taken = state.permits.acquire_nested(&keys.list);
-        taken.then(|| DdiPermit { kernel: self, keys }) // As above.
+        let taken = state.permits.acquire_nested(&keys);
+        taken.then(|| DdiPermit { kernel: Some(self), keys }) // As above.
     }
 
     /// Waits for a nested permit, even if its adapter is closed. The caller holds no other permit.
@@ -297,9 +306,9 @@ impl Kernel {
             let token = {
                 let mut state = self.state.lock();
                 // The permit must be released or outlive the guard.
-                if state.permits.acquire_nested(&keys.list) {
+                if state.permits.acquire_nested(keys) {
                     drop(state);
-                    return Ok(DdiPermit { kernel: self, keys: keys.clone() });
+                    return Ok(DdiPermit { kernel: Some(self), keys: *keys });
                 }
                 let token = WaitToken::new(format!("a permit for {keys}"));
                 state.permits.waiting.push(token.clone());
@@ -369,29 +378,39 @@ impl DdiPermit<'_> {
 
     /// Whether it is held for this adapter and not yet released.
     pub(crate) fn is_for(&self, adapter: Id<Adapter>) -> bool {
-        self.keys.adapter == adapter && !self.keys.list.is_empty()
+        self.keys.adapter == adapter && self.kernel.is_some()
     }
 
     /// Releases the keys while the caller has the state locked.
+    #[inline]
     pub(crate) fn release(mut self, state: &mut KernelState) {
-        self.release_keys(state);
+        if let Some(kernel) = self.kernel.take() {
+            kernel.release_keys(state, &self.keys);
+        }
     }
+}
 
-    fn release_keys(&mut self, state: &mut KernelState) {
-        for token in state.permits.release(&self.keys.list) {
-            self.kernel.wake_one(&token);
+impl Kernel {
+    #[inline]
+    fn release_keys(&self, state: &mut KernelState, keys: &PermitKeys) {
+        state.permits.release(keys);
+        // Mostly no thread waits.
+        if !state.permits.waiting.is_empty() {
+            for token in std::mem::take(&mut state.permits.waiting) {
+                self.wake_one(&token);
+            }
         }
         if state.has_work() {
-            self.kernel.wake_one(&self.kernel.work_available);
+            self.wake_one(&self.work_available);
         }
-        self.keys.list.clear();
     }
 }
 
 impl Drop for DdiPermit<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if !self.keys.list.is_empty() {
-            self.release_keys(&mut self.kernel.state.lock());
+        if let Some(kernel) = self.kernel {
+            kernel.release_keys(&mut kernel.state.lock(), &self.keys);
         }
     }
 }
@@ -404,30 +423,30 @@ mod tests {
     #[test]
     fn keys_are_taken_together_or_not_at_all() {
         let mut gate = PermitTable::default();
-        let ([adapter], [first, second]) = (ids(), ids());
-        let one = vec![
-            (PermitKey::Adapter(adapter), PermitMode::Shared),
-            (PermitKey::Resource(first), PermitMode::Exclusive),
-        ];
-        let two = vec![
-            (PermitKey::Adapter(adapter), PermitMode::Shared),
-            (PermitKey::Resource(second), PermitMode::Exclusive),
-        ];
-        let both = vec![
-            (PermitKey::Resource(second), PermitMode::Exclusive),
-            (PermitKey::Resource(first), PermitMode::Exclusive),
-        ];
+        let ([adapter], [process], [first, second]) = (ids(), ids(), ids());
+        let level = |level: ThreadingLevel| level.keys(adapter, Generation::Two, None);
+        let one = level(ThreadingLevel::Zero).with_resource(first);
+        let two = level(ThreadingLevel::Zero).with_resource(second);
+        let both = ThreadingLevel::Zero.keys(adapter, Generation::One, process);
+        let both = both.with_resource(second);
         assert!(gate.acquire(&one) && gate.acquire(&two));
         assert!(!gate.acquire(&one), "a resource is held exclusively");
+        assert!(!gate.acquire(&both), "its resource is held");
         gate.release(&two);
-        assert!(!gate.acquire(&both), "one of the two is held");
-        assert!(gate.acquire(&two), "the other key was not acquired");
-        assert!(
-            !gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]),
-            "level three is exclusive"
-        );
+        assert!(gate.acquire(&both), "the process's key was not acquired before");
+        assert!(!gate.acquire(&both.with_resource(ids::<_, 3>()[2])), "its process is held");
+        gate.release(&both);
+        let scheduler = level(ThreadingLevel::OneScheduler);
+        assert!(gate.acquire(&scheduler), "the adapter is shared");
+        assert!(!gate.acquire(&scheduler), "there is one scheduler");
+        let exclusive = level(ThreadingLevel::Three);
+        assert!(!gate.acquire(&exclusive), "level three is exclusive");
         gate.release(&one);
-        gate.release(&two);
-        assert!(gate.acquire(&[(PermitKey::Adapter(adapter), PermitMode::Exclusive)]));
+        assert!(!gate.acquire(&exclusive), "the scheduler has the adapter still");
+        gate.release(&scheduler);
+        assert!(gate.acquire(&exclusive));
+        assert!(!gate.acquire(&two), "the adapter is held exclusively");
+        gate.release(&exclusive);
+        assert!(gate.acquire(&scheduler) && gate.acquire(&two));
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Ddi<L> {
     pub(crate) other: Option<ThreadingLevel>,
     /// The failures that it may return.
     pub(crate) legal: Legal,
+    /// Whether it submits work to the hardware.
+    pub(crate) gives_work: bool,
     pub(crate) level: PhantomData<fn() -> L>,
 }
 
@@ -43,6 +45,14 @@ pub struct Line {
     pub state: Support,
 }
 
+/// Whether a DDI submits work to the hardware.
+pub(super) const fn gives_work(name: &str) -> bool {
+    matches!(
+        name.as_bytes(),
+        b"DxgkDdiSubmitCommandVirtual" | b"DxgkDdiSubmitCommand" | b"DxgkDdiPreemptCommand"
+    )
+}
+
 impl<L: Level> Ddi<L> {
     /// The row as data.
     pub(crate) const fn line(&self, missing: &'static str) -> Line {
@@ -59,29 +69,36 @@ impl<L: Level> Ddi<L> {
     ///
     /// A permit of an exclusive level serves lower levels, too: an adapter that starts has
     /// exclusive use of the driver. Any other permit is a kernel bug and ends the flight.
+    #[inline]
     #[track_caller]
     pub(crate) fn class_under(
         &self,
         permit: &DdiPermit<'_>,
         adapter: Id<Adapter>,
     ) -> ThreadingLevel {
-        let (name, held) = (self.name, permit.class());
+        let held = permit.class();
+        match self.other {
+            _ if !permit.is_for(adapter) => self.wrong_permit(permit, adapter),
+            Some(other) if other == held => held,
+            _ if held.serves(self.class) => self.class,
+            _ => self.wrong_permit(permit, adapter),
+        }
+    }
+
+    #[cold]
+    #[track_caller]
+    fn wrong_permit(&self, permit: &DdiPermit<'_>, adapter: Id<Adapter>) -> ! {
+        let name = self.name;
         if !permit.is_for(adapter) {
             internal_error(format!(
                 "invariant broken: {name} of {adapter} is called under a permit for that adapter"
             ));
         }
-        match self.other {
-            Some(other) if other == held => held,
-            _ if held.serves(self.class) => self.class,
-            _ => {
-                let (needed, held) = (self.class.name(), held.name());
-                internal_error(format!(
-                    "invariant broken: {name} is called under a permit of threading level {needed}; \
-                     the permit held has level {held}"
-                ))
-            }
-        }
+        let (needed, held) = (self.class.name(), permit.class().name());
+        internal_error(format!(
+            "invariant broken: {name} is called under a permit of threading level {needed}; \
+             the permit held has level {held}"
+        ))
     }
 
     /// The threading level of a call without a permit. Only a DDI without a threading level allows
@@ -156,6 +173,7 @@ macro_rules! ddi {
                 class: ThreadingLevel::$class,
                 other: ddi!(@other $($other)?),
                 legal: ddi!(@legal $legal),
+                gives_work: gives_work(stringify!($name)),
                 level: PhantomData,
             };)*
         }

@@ -2,7 +2,7 @@
 //!
 //! A row declares everything about a DDI; `row.rs` defines what is generated from it.
 
-use super::row::{Ddi, Legal, Line, ddi};
+use super::row::{Ddi, Legal, Line, ddi, gives_work};
 use super::{CallDetails, Driver, no_details};
 use crate::adapter::power::SetPowerArgs;
 use crate::ddi::callbacks::KernelCallbacks;

@@ -20,7 +20,6 @@ use crate::objects::handle_table::{Handle, ReservedHandle};
 use crate::schedule::lists::{EntrySizes, RenderBuffers, RenderLists};
 use crate::state::KernelState;
 use flight::{Component, EventKind, Kind, Log, Passive};
-use smallvec::smallvec;
 use std::sync::Arc;
 
 /// A queue of GPU work (`hContext`).
@@ -166,7 +165,7 @@ impl Kernel {
                 Ok((handle, buffers))
             }
             Err(why) => {
-                self.cancel_handles(&mut state, process.0, smallvec![name]);
+                self.cancel_handle(&mut state, process.0, name);
                 // The driver leaked these context allocations: it created them for a context that
                 // it then failed to create.
                 self.end_owner_context_allocations(&mut state, number, "DxgkDdiCreateContext");

@@ -13,7 +13,7 @@ use crate::ddi::miniport::{
     StandardPrivateData, collect_few,
 };
 use crate::ddi::operation::PAGE;
-use crate::ddi::permit::{DdiPermit, PermitKey, PermitMode, ThreadingLevel};
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use crate::ddi::{CallDetails, Driver};
 use crate::kernel::Kernel;
 use crate::lifetime::device::Device;
@@ -168,7 +168,7 @@ impl Kernel {
         let driver = &guard.driver;
         let mut keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process);
         if let Some(target) = joins {
-            keys.push((PermitKey::Resource(target.resource), PermitMode::Exclusive));
+            keys = keys.with_resource(target.resource);
         }
         let (permit, state) = self.acquire_permit_locked(at, state, keys)?;
         // Check again after the wait.
@@ -196,8 +196,11 @@ impl Kernel {
         let mut state = self.state.lock();
         let mut objects =
             self.create_objects(&mut state, creating, request, created, (&given, &seen));
-        let bad_segment_set =
-            !self.check_requirements(&state, creating.device.adapter, &objects, &infos);
+        let mut bad_segment_set = false;
+        for (number, info) in objects.allocations.iter().zip(&infos) {
+            let adapter = creating.device.adapter;
+            bad_segment_set |= !self.check_requirements(&state, adapter, *number, info);
+        }
         if objects.allocations.len() != request.allocations.len() || impossible || bad_segment_set {
             drop(state);
             self.undo_create(at, creating, &permit, objects);
@@ -342,7 +345,7 @@ impl KernelState {
 impl AllocationInfo {
     /// Whether a size is zero or overflows when it is rounded up to pages, or the alignment is not
     /// a power of two.
-    fn is_impossible(&self) -> bool {
+    pub(crate) fn is_impossible(&self) -> bool {
         let overflows = |bytes: u64| bytes.checked_next_multiple_of(PAGE).is_none();
         self.size == 0
             || overflows(self.size)

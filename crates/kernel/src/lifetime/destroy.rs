@@ -10,8 +10,8 @@
 
 use crate::base::id_list::{Id, IdList};
 use crate::ddi::miniport::{
-    CallList, DestroyAllocationArgs, DriverAllocation, DriverHandle, DriverResource, DriverView,
-    HandleSlot, ResourceDisposition, collect_few,
+    CallList, DestroyAllocationArgs, Drain, DriverAllocation, DriverDevice, DriverHandle,
+    DriverResource, DriverView, HandleSlot, ResourceDisposition, collect_few,
 };
 use crate::ddi::permit::DdiPermit;
 use crate::ddi::{CallDetails, Driver};
@@ -27,6 +27,7 @@ use crate::objects::view::View;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Log, Passive, RuleId, Subject};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The context of destroy calls: the driver, the permit, and the process they are made for.
 pub(crate) struct DestroyScope<'a> {
@@ -34,10 +35,12 @@ pub(crate) struct DestroyScope<'a> {
     pub(crate) permit: &'a DdiPermit<'a>,
     /// The caller's process; `None` for the system.
     pub(crate) process: Option<Id<Process>>,
+    /// The driver handle of the device whose views are closed, if the caller is inside the device.
+    pub(crate) device: Option<&'a DriverDevice>,
 }
 
-/// Driver handles, nearly always one.
-type DriverHandles = SmallVec<[usize; 2]>;
+/// The values of driver handles, nearly always one.
+type DriverHandles = SmallVec<[Option<usize>; 2]>;
 
 impl Kernel {
     /// Closes the views of an idle retirement and destroys the allocations they were the last views
@@ -58,14 +61,22 @@ impl Kernel {
             self.destroy_too_early(at, scope, &views);
             self.state.lock()
         };
-        let (orphans, mut state) = self.close_views(at, scope, state, device, &views);
-        let ended_resource = resource_view
-            .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
-        let mut state = self.destroy_orphans(at, scope, state, &orphans, ended_resource);
+        let state = match (&views[..], resource_view) {
+            (&[view], None) if state.is_standalone(view) => {
+                self.end_standalone(at, scope, state, device, view)
+            }
+            _ => {
+                let (orphans, mut state) = self.close_views(at, scope, state, device, &views);
+                let ended_resource = resource_view
+                    .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
+                self.destroy_orphans(at, scope, state, &orphans, ended_resource)
+            }
+        };
+        let mut state = state;
         self.log.emit(number.subject(), || EventKind::RetireDone {});
-        let over = state.lifetime.retirements.remove(number);
+        let waiter = state.lifetime.retirements.discard(number, |over| over.waiter.clone());
         self.finish_device_retirement(&mut state, device);
-        if let Some(token) = over.waiter {
+        if let Some(token) = waiter.flatten() {
             self.wake_one(&token);
         }
         state
@@ -75,6 +86,31 @@ impl Kernel {
     fn finish_device_retirement(&self, state: &mut KernelState, device: Id<Device>) {
         state.devices[device].retiring -= 1;
         self.wake_all(state);
+    }
+
+    /// Closes the view of an allocation without a resource, and destroys the allocation if that was
+    /// its last view: the usual retirement, by the same steps as any other, without lists.
+    #[inline]
+    fn end_standalone<'k>(
+        &'k self,
+        at: &mut Passive,
+        scope: &DestroyScope<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        device: Id<Device>,
+        view: Id<View>,
+    ) -> StateGuard<'k, KernelState> {
+        let views = [view];
+        let mut handles = [self.begin_close(&mut state, view, &views)];
+        let given = handles[0].as_ref().map(DriverHandle::as_raw);
+        let lent = state.lend_device(scope, device);
+        let watched = state.surviving_allocations(device, &views, &views);
+        drop(state);
+        if given.is_some() {
+            self.call_close_allocation(at, scope, (device, lent), &views, &mut handles, &watched);
+        }
+        let mut state = self.state.lock();
+        let Some(allocation) = self.end_close(&mut state, view, given) else { return state };
+        self.call_destroy_allocation(at, scope, state, &[allocation], None)
     }
 
     /// Closes views of a device in one driver call. Decommits first the allocations they are the
@@ -88,69 +124,109 @@ impl Kernel {
         views: &[Id<View>],
     ) -> (IdList<Allocation>, StateGuard<'k, KernelState>) {
         let mut closing = IdList::from(views);
-        if closing.len() > 1 {
-            closing.sort_unstable();
-        }
-        self.decommit_allocations(&mut state, &closing, views);
-        let take = |view: &Id<View>| state.views[*view].driver_handle.take();
-        let mut driver_handles: CallList<DriverView> = collect_few(views.iter().filter_map(take));
-        let lent = state.devices[device].driver_handle.clone();
+        closing.sort_unstable();
+        let begin = |view: &Id<View>| self.begin_close(&mut state, *view, &closing);
+        let mut handles: CallList<Option<DriverView>> = collect_few(views.iter().map(begin));
+        let given: DriverHandles =
+            handles.iter().map(|handle| handle.as_ref().map(DriverHandle::as_raw)).collect();
+        handles.retain(|handle| handle.is_some());
+        let lent = state.lend_device(scope, device);
         let watched = state.surviving_allocations(device, &closing, views);
         drop(state);
-        let given: DriverHandles = collect_few(driver_handles.iter().map(DriverHandle::as_raw));
-        if let (Some(lent), false) = (&lent, driver_handles.is_empty()) {
-            let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
-            let log_arguments = |log: &Log| {
-                let device = device.subject();
-                for view in views {
-                    log.emit(view.subject(), || EventKind::DdiCloses { device, batch });
-                }
-            };
-            let details = CallDetails { process: scope.process, log_arguments: &log_arguments };
-            // WINDOWS: if the driver returns a failure, the views are closed all the same (our
-            // decision).
-            let _ = scope.driver.close_allocations(
-                at,
-                scope.permit,
-                details,
-                lent,
-                driver_handles.drain(..),
-            );
-            self.judge_references(scope.driver, lent.as_raw(), device.subject(), &watched);
+        if !handles.is_empty() {
+            self.call_close_allocation(at, scope, (device, lent), views, &mut handles, &watched);
         }
-        drop(lent); // Before the views are removed: ending the device needs the only reference.
         let mut state = self.state.lock();
-        for (view, driver_handle) in views.iter().zip(given) {
-            self.log.emit(view.subject(), || EventKind::ViewClosed {});
-            self.end_driver_handle(driver_handle, view.subject(), false);
+        for (view, driver_handle) in views.iter().zip(&given) {
+            self.log_close(*view, *driver_handle);
         }
         let orphans = collect_few(views.iter().filter_map(|view| state.remove_view(*view)));
         (orphans, state)
     }
 
-    /// Decommits the allocations whose last view is idle. `closing` are the ids of the views.
-    fn decommit_allocations(
+    /// Decommits the allocation of a view if that is its last view; `closing` are the views that
+    /// are closed together, in order. Takes the driver handle of the view.
+    #[inline]
+    fn begin_close(
         &self,
         state: &mut KernelState,
+        view: Id<View>,
         closing: &[Id<View>],
-        views: &[Id<View>],
-    ) {
-        for view in views {
-            let number = state.views[*view].allocation;
-            // The planted bug of these builds destroys an allocation before its views.
-            #[cfg(shuttle)]
-            if state.allocations.get(number).is_none() {
-                continue;
-            }
-            let it = &mut state.allocations[number];
-            if !it.decommitted && it.views.iter().all(|view| closing.binary_search(view).is_ok()) {
-                it.decommitted = true;
-                for extent in it.take_extents() {
-                    self.release_extent(state, extent);
-                }
-                self.log.emit(number.subject(), || EventKind::AllocationDecommitted {});
+    ) -> Option<DriverView> {
+        let it = &mut state.views[view];
+        let (number, driver_handle) = (it.allocation, it.driver_handle.take());
+        // The planted bug of these builds destroys an allocation before its views.
+        #[cfg(shuttle)]
+        if state.allocations.get(number).is_none() {
+            return driver_handle;
+        }
+        let it = &mut state.allocations[number];
+        if !it.decommitted && it.views.iter().all(|view| closing.binary_search(view).is_ok()) {
+            it.decommitted = true;
+            self.release_memory(state, number);
+            self.log.emit(number.subject(), || EventKind::AllocationDecommitted {});
+        }
+        driver_handle
+    }
+
+    /// Removes a closed view. Returns its allocation if that was its last view.
+    #[inline]
+    fn end_close(
+        &self,
+        state: &mut KernelState,
+        view: Id<View>,
+        driver_handle: Option<usize>,
+    ) -> Option<Id<Allocation>> {
+        self.log_close(view, driver_handle);
+        state.remove_view(view)
+    }
+
+    /// Logs that a view is closed, if it was ever opened.
+    fn log_close(&self, view: Id<View>, driver_handle: Option<usize>) {
+        if let Some(driver_handle) = driver_handle {
+            self.log.emit(view.subject(), || EventKind::ViewClosed {});
+            self.end_driver_handle(driver_handle, view.subject(), false);
+        }
+    }
+
+    /// Releases the memory of an allocation.
+    #[inline]
+    fn release_memory(&self, state: &mut KernelState, allocation: Id<Allocation>) {
+        let it = state.allocations.get_mut(allocation);
+        if let Some(it) = it.filter(|it| it.extent.is_some() || it.renames.is_some()) {
+            for extent in it.take_extents() {
+                self.release_extent(state, extent);
             }
         }
+    }
+
+    /// One call of `DxgkDdiCloseAllocation`, with the device's driver handle.
+    #[inline]
+    fn call_close_allocation(
+        &self,
+        at: &mut Passive,
+        scope: &DestroyScope<'_>,
+        (device, lent): (Id<Device>, Option<Arc<DriverDevice>>),
+        views: &[Id<View>],
+        driver_handles: &mut [Option<DriverView>],
+        watched: &[(Id<Allocation>, usize)],
+    ) {
+        // The device's handle is dropped before the views are removed: ending the device needs the
+        // only reference.
+        let Some(lent) = scope.device.or(lent.as_deref()) else { return };
+        let batch = u32::try_from(views.len()).unwrap_or(u32::MAX);
+        let log_arguments = |log: &Log| {
+            let device = device.subject();
+            for view in views {
+                log.emit(view.subject(), || EventKind::DdiCloses { device, batch });
+            }
+        };
+        let details = CallDetails { process: scope.process, log_arguments: &log_arguments };
+        let handles = Drain::new(driver_handles);
+        // WINDOWS: if the driver returns a failure, the views are closed all the same (our
+        // decision).
+        let _ = scope.driver.close_allocations(at, scope.permit, details, lent, handles);
+        self.judge_references(scope.driver, lent.as_raw(), device.subject(), watched);
     }
 
     /// Judges that, after a close, the allocation's driver data does not reference the device's.
@@ -258,10 +334,11 @@ impl Kernel {
                 .get_mut(*allocation)
                 .and_then(|allocation| allocation.driver_handle.take())
         };
-        let mut handles: CallList<DriverAllocation> =
-            collect_few(allocations.iter().filter_map(take));
+        let mut handles: CallList<Option<DriverAllocation>> =
+            collect_few(allocations.iter().filter_map(take).map(Some));
         drop(state);
-        let driver_handles: DriverHandles = collect_few(handles.iter().map(DriverHandle::as_raw));
+        let driver_handles: DriverHandles =
+            collect_few(handles.iter().map(|handle| handle.as_ref().map(DriverHandle::as_raw)));
         let alone = allocations.is_empty();
         let message = home
             .as_ref()
@@ -281,9 +358,9 @@ impl Kernel {
             }
         };
         let call = |at: &mut Passive,
-                    handles: &mut CallList<_>,
+                    handles: &mut [Option<DriverAllocation>],
                     resource: Option<ResourceDisposition<'_>>| {
-            let args = DestroyAllocationArgs { allocations: handles.drain(..), resource };
+            let args = DestroyAllocationArgs { allocations: Drain::new(handles), resource };
             scope.driver.destroy_allocations(at, scope.permit, &log_arguments, args)
         };
         // WINDOWS: if the driver returns a failure, the allocations are destroyed all the same, and
@@ -309,14 +386,13 @@ impl Kernel {
         let mut state = self.state.lock();
         for (allocation, driver_handle) in allocations.iter().zip(driver_handles) {
             // An allocation that was never opened still has memory.
-            let extents = state.allocations.get_mut(*allocation).map(Allocation::take_extents);
-            for extent in extents.unwrap_or_default() {
-                self.release_extent(&mut state, extent);
-            }
+            self.release_memory(&mut state, *allocation);
             state.remove_allocation(*allocation);
             let subject = allocation.subject();
             self.log.emit(subject, || EventKind::AllocationDestroyed {});
-            self.end_driver_handle(driver_handle, subject, false);
+            if let Some(driver_handle) = driver_handle {
+                self.end_driver_handle(driver_handle, subject, false);
+            }
         }
         match (message, kept_resource) {
             (Some((resource, old, _)), Some((_, driver_handle))) => {
@@ -355,6 +431,22 @@ impl Kernel {
 }
 
 impl KernelState {
+    /// The driver handle of a device, for a caller that is not inside the device.
+    fn lend_device(
+        &self,
+        scope: &DestroyScope<'_>,
+        device: Id<Device>,
+    ) -> Option<Arc<DriverDevice>> {
+        if scope.device.is_some() { None } else { self.devices[device].driver_handle.clone() }
+    }
+
+    /// Whether the allocation of a view belongs to no resource.
+    #[inline]
+    fn is_standalone(&self, view: Id<View>) -> bool {
+        let allocation = self.allocations.get(self.views[view].allocation);
+        allocation.is_some_and(|allocation| allocation.resource.is_none())
+    }
+
     /// The driver handles of the allocations that other devices keep open when these views of a
     /// device are closed.
     fn surviving_allocations(
@@ -366,6 +458,9 @@ impl KernelState {
         let driver_handle = |it: &Id<View>| {
             let number = self.views.get(*it)?.allocation;
             let allocation = self.allocations.get(number)?;
+            if allocation.views.len() == 1 {
+                return None; // This view alone.
+            }
             let stays = |view: &&Id<View>| closing.binary_search(view).is_err();
             let mut remaining = allocation.views.iter().filter(stays).peekable();
             let lives = remaining.peek().is_some();
@@ -403,8 +498,7 @@ impl KernelState {
     }
 
     fn remove_allocation(&mut self, number: Id<Allocation>) {
-        let removed = self.allocations.take(number);
-        let home = removed.and_then(|allocation| allocation.resource);
+        let home = self.allocations.discard(number, |allocation| allocation.resource).flatten();
         // A resource may be destroyed together with its last members.
         if let Some(it) = home.and_then(|resource| self.resources.get_mut(resource)) {
             it.members.remove(&number);

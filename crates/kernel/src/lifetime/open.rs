@@ -12,8 +12,8 @@ use crate::base::error::KernelError;
 use crate::base::id_list::{Id, IdList};
 use crate::ddi::CallDetails;
 use crate::ddi::miniport::{
-    CreatedAllocations, DriverResource, Generation, HandleSlot, NewView, OpenAllocationArgs,
-    PrivateData, collect_few,
+    AllocationInfo, CreatedAllocations, DriverAllocation, DriverResource, DriverView, Generation,
+    HandleSlot, NewView, OpenAllocationArgs, PrivateData, collect_few,
 };
 use crate::ddi::permit::DdiPermit;
 use crate::kernel::Kernel;
@@ -21,6 +21,7 @@ use crate::lifetime::create::{
     CreateAllocationRequest, CreateAllocationResponse, CreateScope, ResourceTarget, Sharing,
 };
 use crate::lifetime::destroy::DestroyScope;
+use crate::lifetime::device::Device;
 use crate::lifetime::process::Process;
 use crate::lock::StateGuard;
 use crate::memory::Extent;
@@ -68,56 +69,78 @@ impl Kernel {
         for (index, (driver_handle, info)) in
             created.allocations.into_iter().take(asked).enumerate()
         {
-            let number = state.allocations.reserve();
-            let subject = number.subject();
-            self.log.emit(subject, || EventKind::AllocationCreated {
+            let primary = request.primaries.contains(&index);
+            let digests = || (given[index], seen[index]);
+            let number =
+                self.add_allocation(state, guard, home, driver_handle, &info, primary, digests);
+            objects.allocations.push(number);
+        }
+        objects
+    }
+
+    /// Adds an allocation that the driver created. `digests` are those of the private data that the
+    /// client and the kernel gave.
+    #[expect(clippy::too_many_arguments, reason = "the facts of one new object")]
+    #[inline]
+    pub(crate) fn add_allocation(
+        &self,
+        state: &mut KernelState,
+        guard: &RundownGuard<'_>,
+        home: Option<Id<Resource>>,
+        driver_handle: DriverAllocation,
+        info: &AllocationInfo,
+        primary: bool,
+        digests: impl Fn() -> (Hex, Hex),
+    ) -> Id<Allocation> {
+        let number = state.allocations.reserve();
+        let subject = number.subject();
+        self.log.emit(subject, || {
+            let (client_data, driver_data) = digests();
+            EventKind::AllocationCreated {
                 adapter: guard.driver.adapter.subject(),
                 device: guard.subject(),
                 resource: home.map(Id::subject),
                 size: info.size,
                 pitch_size: info.pitch_aligned_size,
                 alignment: info.alignment,
-                client_data: given[index],
-                driver_data: seen[index],
-            });
-            self.set_driver_handle(driver_handle.as_raw(), subject);
-            let given = driver_handle.as_raw();
-            let extent = state.adapter_memory(guard.adapter).is_some().then(|| {
-                let (size, alignment, requirements) =
-                    (info.size, info.alignment, info.requirements);
-                let owner = Owner::Allocation(number);
-                Extent::new(guard.adapter, owner, given, size, alignment, requirements)
-            });
-            let extent = extent.map(|extent| state.memory.add_extent(extent));
-            if let Some(extent) = extent {
-                self.log_requirements(state, extent);
-                let limit = info.requirements.instances;
-                if limit > 0 && guard.driver.generation == Generation::One {
-                    self.log.emit(subject, || EventKind::AllocationLimited { limit });
-                }
+                client_data,
+                driver_data,
             }
-            let allocation = Allocation {
-                adapter: guard.adapter,
-                creator: guard.device,
-                resource: home,
-                driver_handle: Some(driver_handle),
-                size: info.size,
-                primary: request.primaries.contains(&objects.allocations.len()),
-                capture: info.requirements.flags.capture,
-                extent,
-                renames: None,
-                private: PrivateData::new(), // It is set when the allocation is published.
-                views: IdList::new(),
-                in_transition: true,
-                decommitted: false,
-            };
-            state.allocations.fill(number, allocation);
-            if let Some(resource) = home {
-                state.resources[resource].members.insert(number);
+        });
+        let given = driver_handle.as_raw();
+        self.set_driver_handle(given, subject);
+        let extent = state.adapter_memory(guard.adapter).is_some().then(|| {
+            let (size, alignment, requirements) = (info.size, info.alignment, info.requirements);
+            let owner = Owner::Allocation(number);
+            let extent = Extent::new(guard.adapter, owner, given, size, alignment, requirements);
+            let extent = state.memory.add_extent(extent);
+            self.log_requirements(state, extent);
+            let limit = info.requirements.instances;
+            if limit > 0 && guard.driver.generation == Generation::One {
+                self.log.emit(subject, || EventKind::AllocationLimited { limit });
             }
-            objects.allocations.push(number);
+            extent
+        });
+        let allocation = Allocation {
+            adapter: guard.adapter,
+            creator: guard.device,
+            resource: home,
+            driver_handle: Some(driver_handle),
+            size: info.size,
+            primary,
+            capture: info.requirements.flags.capture,
+            extent,
+            renames: None,
+            private: PrivateData::new(), // It is set when the allocation is published.
+            views: IdList::new(),
+            in_transition: true,
+            decommitted: false,
+        };
+        state.allocations.fill(number, allocation);
+        if let Some(resource) = home {
+            state.resources[resource].members.insert(number);
         }
-        objects
+        number
     }
 
     fn create_resource_object(
@@ -216,20 +239,35 @@ impl Kernel {
         let driver_handles = guard.driver.open_allocations(at, permit, details, args);
         let mut driver_handles = driver_handles?.into_iter();
         let mut state = self.state.lock();
+        let resource = objects.resource.map(|resource_target| resource_target.view);
         for view in &objects.views {
-            let subject = view.subject();
-            let driver_handle = driver_handles.next().unwrap_or_else(|| HandleSlot::new().fill(0));
-            let it = &mut state.views[*view];
-            self.log.emit(subject, || EventKind::ViewOpened {
-                allocation: it.allocation.subject(),
-                device: guard.subject(),
-                resource: objects.resource.map(|resource_target| resource_target.view.subject()),
-                handle_set: driver_handle.as_raw() != 0,
-            });
-            self.set_driver_handle(driver_handle.as_raw(), subject);
-            it.driver_handle = Some(driver_handle);
+            let driver_handle = driver_handles.next();
+            self.set_opened(&mut state, guard, *view, resource, driver_handle);
         }
         Ok(state)
+    }
+
+    /// Records that the driver has opened a view. A driver that sets no driver handle has a NULL
+    /// driver handle.
+    #[inline]
+    pub(crate) fn set_opened(
+        &self,
+        state: &mut KernelState,
+        guard: &RundownGuard<'_>,
+        view: Id<View>,
+        resource: Option<Id<ResourceView>>,
+        driver_handle: Option<DriverView>,
+    ) {
+        let driver_handle = driver_handle.unwrap_or_else(|| HandleSlot::new().fill(0));
+        let it = &mut state.views[view];
+        self.log.emit(view.subject(), || EventKind::ViewOpened {
+            allocation: it.allocation.subject(),
+            device: guard.subject(),
+            resource: resource.map(Id::subject),
+            handle_set: driver_handle.as_raw() != 0,
+        });
+        self.set_driver_handle(driver_handle.as_raw(), view.subject());
+        it.driver_handle = Some(driver_handle);
     }
 
     /// Makes all objects live and publishes their handles, all at once. Fails if the device or the
@@ -271,22 +309,9 @@ impl Kernel {
             state.devices[device].resource_views.insert(place.view);
         }
         for (view, private) in objects.views.iter().zip(&request.allocations) {
-            let it = &mut state.views[*view];
-            it.stage = ViewStage::Live;
-            let allocation = it.allocation;
-            if let Some(target) = objects.resource {
-                state.resource_views[target.view].views.insert(*view);
-            } else {
-                let standalone_views = &mut state.devices[it.device].standalone_views;
-                it.standalone_index = Some(standalone_views.len());
-                standalone_views.push(*view);
-            }
             // A plain open does not change the allocation's private data; only a create does.
-            if create {
-                let it = &mut state.allocations[allocation];
-                it.private = PrivateData::from_slice(private);
-                it.in_transition = false;
-            }
+            let private = create.then_some(&private[..]);
+            state.publish_view(*view, objects.resource, private);
         }
         let resource = objects
             .resource
@@ -324,7 +349,7 @@ impl Kernel {
     ) {
         let NewObjects { resource: place, allocations, views, .. } = objects;
         let (guard, process) = (creating.device, Some(creating.process));
-        let scope = DestroyScope { driver: &guard.driver, permit, process };
+        let scope = DestroyScope { driver: &guard.driver, permit, process, device: None };
         let (opened, unopened): (IdList<View>, IdList<View>) = {
             let state = self.state.lock();
             let opened = |view: &Id<View>| {
@@ -393,26 +418,67 @@ impl KernelState {
             self.bind_handle(process, name, place.view.into());
         }
         for (name, allocation) in rest.iter().zip(&objects.allocations) {
-            let number = self.views.insert(View {
-                allocation: *allocation,
-                device: creating.device.device,
-                part_of: objects.resource.map(|resource_target| resource_target.view),
-                handle: name.handle(),
-                superseded: false,
-                stage: ViewStage::Unpublished,
-                driver_handle: None,
-                resident: 0,
-                was_resident: false,
-                not_written: false,
-                charged_group: None,
-                locks: 0,
-                retirement: None,
-                standalone_index: None,
-            });
-            self.allocations[*allocation].views.push(number);
-            self.bind_handle(process, name, number.into());
+            let resource_view = objects.resource.map(|resource_target| resource_target.view);
+            let device = creating.device.device;
+            let number = self.add_view(process, device, resource_view, name, *allocation);
             objects.views.push(number);
             objects.handles.push(name.handle());
+        }
+    }
+
+    /// Adds a view that is about to be opened, and binds its handle for the driver's use.
+    #[inline]
+    pub(crate) fn add_view(
+        &mut self,
+        process: Id<Process>,
+        device: Id<Device>,
+        part_of: Option<Id<ResourceView>>,
+        name: &ReservedHandle,
+        allocation: Id<Allocation>,
+    ) -> Id<View> {
+        let number = self.views.insert(View {
+            allocation,
+            device,
+            part_of,
+            handle: name.handle(),
+            superseded: false,
+            stage: ViewStage::Unpublished,
+            driver_handle: None,
+            resident: 0,
+            was_resident: false,
+            not_written: false,
+            charged_group: None,
+            locks: 0,
+            retirement: None,
+            standalone_index: None,
+        });
+        self.allocations[allocation].views.push(number);
+        self.bind_handle(process, name, number.into());
+        number
+    }
+
+    /// Makes a view live, as part of a resource or by itself. `private` is the allocation's private
+    /// data as the driver left it, if the allocation is new.
+    #[inline]
+    pub(crate) fn publish_view(
+        &mut self,
+        view: Id<View>,
+        resource: Option<ResourceTarget>,
+        private: Option<&[u8]>,
+    ) {
+        let it = &mut self.views[view];
+        it.stage = ViewStage::Live;
+        if let Some(target) = resource {
+            self.resource_views[target.view].views.insert(view);
+        } else {
+            let standalone_views = &mut self.devices[it.device].standalone_views;
+            it.standalone_index = Some(standalone_views.len());
+            standalone_views.push(view);
+        }
+        if let Some(private) = private {
+            let allocation = &mut self.allocations[it.allocation];
+            allocation.private = PrivateData::from_slice(private);
+            allocation.in_transition = false;
         }
     }
 

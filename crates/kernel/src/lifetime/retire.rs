@@ -15,7 +15,8 @@ use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
 use crate::ddi::Driver;
-use crate::ddi::permit::{PermitKey, PermitKeys, PermitMode, ThreadingLevel};
+use crate::ddi::miniport::DriverDevice;
+use crate::ddi::permit::{PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::device::Device;
@@ -117,16 +118,16 @@ impl Kernel {
         let retirement =
             self.retire(&mut state, device, ending, request.assume_not_in_use, request.synchronous);
         let subject = retirement.number.subject();
-        let token = request.synchronous.then(|| state.wait_token(retirement.number)).flatten();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system worker (our
         // decision).
         if retirement.ready {
-            state = self.run_retirement(at, state, retirement.number, process.0);
+            let device = guard.driver_handle().ok();
+            let (number, driver) = (retirement.number, &guard.driver);
+            state = self.run_retirement_of(at, state, number, process.0, driver, device);
         }
         let mut done = true;
-        // A retirement that ran on this thread has woken the token already.
-        if let Some(token) =
-            token.filter(|_| state.lifetime.retirements.get(retirement.number).is_some())
+        if request.synchronous
+            && let Some(token) = state.wait_token(retirement.number)
         {
             drop(state);
             done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
@@ -181,18 +182,7 @@ impl Kernel {
             self.retire_resource_view(state, process, view, component, subject);
         }
         for view in &views {
-            let it = &mut state.views[*view];
-            it.stage = ViewStage::Retiring;
-            it.retirement = Some(number);
-            let handle = it.handle;
-            self.close_handle(state, process, handle);
-            self.close_instance_handles(state, process, *view);
-            self.log.emit(view.subject(), || EventKind::ViewRetiring {
-                by: component,
-                retirement: subject,
-            });
-            self.drop_locks(state, *view);
-            state.clear_residency(*view, assume);
+            self.retire_view(state, process, component, number, *view, assume);
         }
         let ready = waits.is_empty();
         let retirement = Retirement { device, resource_view, views, waits, waiter: None };
@@ -203,6 +193,31 @@ impl Kernel {
             state.devices[device].retirements.push_back(number);
         }
         StartedRetirement { number, ready }
+    }
+
+    /// Closes the handle of a view, and what its client has of the allocation.
+    #[inline]
+    fn retire_view(
+        &self,
+        state: &mut KernelState,
+        process: Id<Process>,
+        component: Subject,
+        retirement: Id<Retirement>,
+        view: Id<View>,
+        assume: bool,
+    ) {
+        let it = &mut state.views[view];
+        it.stage = ViewStage::Retiring;
+        it.retirement = Some(retirement);
+        let handle = it.handle;
+        self.close_handle(state, process, handle);
+        self.close_instance_handles(state, process, view);
+        self.log.emit(view.subject(), || EventKind::ViewRetiring {
+            by: component,
+            retirement: retirement.subject(),
+        });
+        self.drop_locks(state, view);
+        state.clear_residency(view, assume);
     }
 
     fn retire_resource_view(
@@ -255,7 +270,8 @@ impl Kernel {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
         // Another thread may have run the job, and its adapter may be removed.
-        let Some((driver, keys)) = state.retirement_keys(number, None) else { return false };
+        let Some(driver) = state.retirement_driver(number) else { return false };
+        let Some(keys) = state.retirement_keys(number, &driver, None) else { return false };
         if !state.handle_data_of(number).is_empty() || self.defer_for_paging(&mut state, number) {
             return false;
         }
@@ -268,7 +284,7 @@ impl Kernel {
         let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
         permit = taken;
         state.lifetime.jobs.remove(place);
-        let scope = DestroyScope { driver: &driver, permit: &permit, process: None };
+        let scope = DestroyScope { driver: &driver, permit: &permit, process: None, device: None };
         let mut state = self.finish_retirement(at, &scope, state, number);
         permit.release(&mut state);
         true
@@ -278,12 +294,27 @@ impl Kernel {
     pub(crate) fn run_retirement<'k>(
         &'k self,
         at: &mut Passive,
-        mut state: StateGuard<'k, KernelState>,
+        state: StateGuard<'k, KernelState>,
         number: Id<Retirement>,
         process: Id<Process>,
     ) -> StateGuard<'k, KernelState> {
         // A job may have run it meanwhile.
-        let Some((driver, keys)) = state.retirement_keys(number, Some(process)) else {
+        let Some(driver) = state.retirement_driver(number) else { return state };
+        self.run_retirement_of(at, state, number, process, &driver, None)
+    }
+
+    /// The same, for a caller that knows the driver, and may have the device's driver handle.
+    #[inline]
+    fn run_retirement_of<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut state: StateGuard<'k, KernelState>,
+        number: Id<Retirement>,
+        process: Id<Process>,
+        driver: &Driver,
+        device: Option<&DriverDevice>,
+    ) -> StateGuard<'k, KernelState> {
+        let Some(keys) = state.retirement_keys(number, driver, Some(process)) else {
             return state;
         };
         if self.defer_retirement(&mut state, driver.adapter, number) {
@@ -293,23 +324,27 @@ impl Kernel {
             state.lifetime.jobs.push_back(number);
             return state;
         }
-        let Ok((permit, state)) = self.acquire_permit_locked(at, state, keys) else {
-            // The thread that holds the permit is blocked. The job runs if that thread ever
-            // continues.
-            let mut state = self.state.lock();
-            state.lifetime.jobs.push_back(number);
-            self.wake_one(&self.work_available);
-            return state;
+        let (permit, state) = if let Some(permit) = self.try_acquire_permit(&mut state, keys) {
+            (permit, state)
+        } else {
+            let Ok((permit, mut state)) = self.acquire_permit_locked(at, state, keys) else {
+                // The thread that holds the permit is blocked. The job runs if that thread ever
+                // continues.
+                let mut state = self.state.lock();
+                state.lifetime.jobs.push_back(number);
+                self.wake_one(&self.work_available);
+                return state;
+            };
+            // Check again after the wait: another thread may have planned paging for the memory
+            // meanwhile.
+            if self.defer_for_paging(&mut state, number) {
+                state.lifetime.jobs.push_back(number);
+                permit.release(&mut state);
+                return state;
+            }
+            (permit, state)
         };
-        let mut state = state;
-        // Check again after the wait: another thread may have planned paging for the memory
-        // meanwhile.
-        if self.defer_for_paging(&mut state, number) {
-            state.lifetime.jobs.push_back(number);
-            permit.release(&mut state);
-            return state;
-        }
-        let scope = DestroyScope { driver: &driver, permit: &permit, process: Some(process) };
+        let scope = DestroyScope { driver, permit: &permit, process: Some(process), device };
         let mut state = self.finish_retirement(at, &scope, state, number);
         permit.release(&mut state);
         state
@@ -357,16 +392,23 @@ impl KernelState {
         Some(token)
     }
 
-    /// The driver that a retirement calls, and the permit keys it needs.
+    /// The driver that a retirement calls.
+    fn retirement_driver(&self, number: Id<Retirement>) -> Option<Arc<Driver>> {
+        let it = self.lifetime.retirements.get(number)?;
+        let adapter = self.devices.get(it.device)?.adapter;
+        Some(self.adapters.get(adapter)?.driver.clone())
+    }
+
+    /// The permit keys that a retirement needs.
+    #[inline]
     fn retirement_keys(
         &self,
         number: Id<Retirement>,
+        driver: &Driver,
         process: Option<Id<Process>>,
-    ) -> Option<(Arc<Driver>, PermitKeys)> {
+    ) -> Option<PermitKeys> {
         let it = self.lifetime.retirements.get(number)?;
-        let adapter = self.devices.get(it.device)?.adapter;
-        let driver = self.adapters.get(adapter)?.driver.clone();
-        let mut keys = ThreadingLevel::Zero.keys(adapter, driver.generation, process);
+        let mut keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
         let resource = if let Some(view) = it.resource_view {
             self.resource_views.get(view).map(|resource_view| resource_view.resource)
         } else {
@@ -374,9 +416,9 @@ impl KernelState {
             first.and_then(|view| self.allocations.get(view.allocation)?.resource)
         };
         if let Some(resource) = resource {
-            keys.push((PermitKey::Resource(resource), PermitMode::Exclusive));
+            keys = keys.with_resource(resource);
         }
-        Some((driver, keys))
+        Some(keys)
     }
 
     /// A device's view of a resource, to be retired as a whole.
@@ -402,7 +444,7 @@ impl KernelState {
         device: Id<Device>,
         list: &[Handle],
     ) -> Result<RetireTarget, KernelError> {
-        let mut views = IdList::with_capacity(list.len());
+        let mut views = IdList::new();
         let mut seen = BTreeSet::new();
         let mut first = None;
         for (place, handle) in list.iter().enumerate() {

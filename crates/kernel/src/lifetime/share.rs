@@ -11,7 +11,7 @@ use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
 use crate::ddi::miniport::{CallList, PrivateData};
-use crate::ddi::permit::{PermitKey, PermitMode, ThreadingLevel};
+use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
 use crate::lifetime::create::{CreateAllocationRequest, CreateScope};
 use crate::lifetime::open::{NewObjects, check_still_valid};
@@ -119,8 +119,8 @@ impl Kernel {
     ) -> Result<OpenResourceResponse, KernelError> {
         let guard = creating.device;
         let generation = guard.driver.generation;
-        let mut keys = ThreadingLevel::Zero.keys(guard.adapter, generation, creating.process);
-        keys.push((PermitKey::Resource(resource), PermitMode::Exclusive));
+        let keys = ThreadingLevel::Zero.keys(guard.adapter, generation, creating.process);
+        let keys = keys.with_resource(resource);
         let permit = self.acquire_permit(at, keys)?;
         let (mut objects, mut request, (runtime, private)) = {
             let state = &mut *self.state.lock();

@@ -6,7 +6,6 @@ use crate::ddi::miniport::{AllocationInfo, Features};
 use crate::ddi::operation::PAGE;
 use crate::ddi::segment::{MemoryFeatures, SegmentInfo, SegmentSet};
 use crate::kernel::Kernel;
-use crate::lifetime::open::NewObjects;
 use crate::memory::{LARGE_PAGE, Memory, segment_index};
 use crate::objects::allocation::Allocation;
 use crate::state::KernelState;
@@ -66,21 +65,18 @@ impl Kernel {
         judge.passed
     }
 
-    /// Checks the placement requirements of new allocations on an adapter with memory.
+    /// Checks the placement requirements of a new allocation on an adapter with memory.
+    #[inline]
     pub(crate) fn check_requirements(
         &self,
         state: &KernelState,
         adapter: Id<Adapter>,
-        objects: &NewObjects,
-        infos: &[AllocationInfo],
+        allocation: Id<Allocation>,
+        info: &AllocationInfo,
     ) -> bool {
         // The driver may describe no memory.
         let Some(memory) = state.adapter_memory(adapter) else { return true };
-        let all = objects.allocations.iter().zip(infos);
-        let judge = |(number, info): (&Id<Allocation>, &AllocationInfo)| {
-            self.check_allocation_requirements(number.subject(), memory, info)
-        };
-        all.map(judge).fold(true, |passed, it| passed & it)
+        self.check_allocation_requirements(allocation.subject(), memory, info)
     }
 
     /// Checks the placement requirements of one allocation.

@@ -298,11 +298,12 @@ impl Kernel {
     ) {
         let allocation =
             state.views.get(view).and_then(|view| state.allocations.get(view.allocation));
-        let renames = allocation.and_then(|allocation| allocation.renames.as_ref());
+        // Mostly it was never renamed.
+        let Some(renames) = allocation.and_then(|allocation| allocation.renames.as_ref()) else {
+            return;
+        };
         let named = |instance: &Instance| instance.handle.filter(|_| instance.number.is_some());
-        let handles: Vec<Handle> = renames
-            .map(|instances| instances.instances.iter().filter_map(named).collect())
-            .unwrap_or_default();
+        let handles: Vec<Handle> = renames.instances.iter().filter_map(named).collect();
         for handle in handles {
             self.close_handle(state, process, handle);
         }

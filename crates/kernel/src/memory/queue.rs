@@ -67,7 +67,7 @@ impl Kernel {
         let fence = match self.reserve_handle(state, process.0) {
             Ok(it) => it,
             Err(why) => {
-                self.cancel_handles(state, process.0, smallvec![name]);
+                self.cancel_handle(state, process.0, name);
                 return Err(why);
             }
         };

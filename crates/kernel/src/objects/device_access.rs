@@ -159,6 +159,7 @@ impl RundownGuard<'_> {
         self.release_in(state);
     }
 
+    #[inline]
     fn release_in(&mut self, state: &mut KernelState) {
         self.driver_handle = None;
         state.devices[self.device].active_calls -= 1;
@@ -169,6 +170,7 @@ impl RundownGuard<'_> {
 }
 
 impl Drop for RundownGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(kernel) = self.kernel {
             self.release_in(&mut kernel.state.lock());

@@ -146,17 +146,18 @@ pub(crate) struct HandleTable {
     live: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slot {
+    /// The value of the current turn.
+    current: Handle,
     reuse_count: u64,
     state: SlotState,
     /// The object of the last turn, for reports about stale handles.
     last_object: Option<Subject>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 enum SlotState {
-    #[default]
     Free,
     Reserved(Option<ObjectId>),
     Live(ObjectId),
@@ -183,13 +184,19 @@ impl HandleTable {
         if self.free.len() <= RESERVE {
             let size = self.slots.len();
             let grown = if size < MAX_HANDLES { size + GROWTH } else { return Err(TableFull) };
-            self.slots.resize_with(grown, Slot::default);
+            let form = self.form;
+            self.slots.extend(slot_indices(size, grown).map(|index| Slot {
+                current: Handle::new(form, index, 0),
+                reuse_count: 0,
+                state: SlotState::Free,
+                last_object: None,
+            }));
             self.free.extend(slot_indices(size, grown));
         }
         let index = self.free.pop_front().ok_or(TableFull)?;
         let slot = &mut self.slots[index as usize];
         slot.state = SlotState::Reserved(None);
-        Ok(ReservedHandle(Handle::new(self.form, index, slot.reuse_count)))
+        Ok(ReservedHandle(slot.current))
     }
 
     /// Sets the object of a reserved handle. Its driver may use the handle in callbacks from now
@@ -216,18 +223,27 @@ impl HandleTable {
     }
 
     /// The object of a handle.
+    #[inline]
     pub(crate) fn lookup(&self, handle: Handle) -> Result<ObjectId, HandleError> {
         let slot = self.slots.get(handle.index()).ok_or(HandleError::Unknown)?;
+        match slot.state {
+            SlotState::Live(object) if slot.current == handle => Ok(object),
+            _ => Err(self.why_invalid(slot, handle)),
+        }
+    }
+
+    /// Why a handle has no live object.
+    #[cold]
+    fn why_invalid(&self, slot: &Slot, handle: Handle) -> HandleError {
         let index = handle.0 >> 6 & 0x00ff_ffff;
         let named = |turn| Handle::new(self.form, index, turn) == handle;
-        match (&slot.state, slot.last_object) {
-            (SlotState::Live(object), _) if named(slot.reuse_count) => Ok(*object),
-            (SlotState::Reserved(_), _) if named(slot.reuse_count) => Err(HandleError::Unpublished),
-            (_, last) if (0..slot.reuse_count).rev().take(3).any(named) => {
-                let newest = slot.reuse_count.checked_sub(1).is_some_and(named);
-                Err(HandleError::Closed(last.filter(|_| newest)))
-            }
-            _ => Err(HandleError::Unknown),
+        if matches!(slot.state, SlotState::Reserved(_)) && slot.current == handle {
+            HandleError::Unpublished
+        } else if (0..slot.reuse_count).rev().take(3).any(named) {
+            let newest = slot.reuse_count.checked_sub(1).is_some_and(named);
+            HandleError::Closed(slot.last_object.filter(|_| newest))
+        } else {
+            HandleError::Unknown
         }
     }
 
@@ -245,12 +261,15 @@ impl HandleTable {
     pub(crate) fn close(&mut self, handle: Handle) -> Result<ObjectId, HandleError> {
         let object = self.lookup(handle)?;
         let slot = &mut self.slots[handle.index()];
+        let index = handle.0 >> 6 & 0x00ff_ffff;
+        let reuse_count = slot.reuse_count + 1;
         *slot = Slot {
-            reuse_count: slot.reuse_count + 1,
+            current: Handle::new(self.form, index, reuse_count),
+            reuse_count,
             state: SlotState::Free,
             last_object: Some(object.subject()),
         };
-        self.free.push_back(handle.0 >> 6 & 0x00ff_ffff);
+        self.free.push_back(index);
         self.live -= 1;
         Ok(object)
     }
@@ -262,13 +281,11 @@ impl HandleTable {
 
     /// Every live handle, in slot order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, ObjectId)> {
-        let handle = |(index, slot): (u32, &Slot)| match slot.state {
-            SlotState::Live(object) => {
-                Some((Handle::new(self.form, index, slot.reuse_count), object))
-            }
+        let handle = |slot: &Slot| match slot.state {
+            SlotState::Live(object) => Some((slot.current, object)),
             SlotState::Free | SlotState::Reserved(_) => None,
         };
-        (0..).zip(&self.slots).filter_map(handle)
+        self.slots.iter().filter_map(handle)
     }
 }
 

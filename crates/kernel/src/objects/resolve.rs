@@ -52,12 +52,21 @@ impl Kernel {
         process: Id<Process>,
         reserved: ReservedHandles,
     ) {
-        let process_state = &mut state.processes[process];
         for name in reserved.into_iter().rev() {
-            let handle = Hex(name.handle().0);
-            process_state.handles.cancel(name);
-            self.log.emit(process.subject(), || EventKind::HandleCancelled { handle });
+            self.cancel_handle(state, process, name);
         }
+    }
+
+    /// Cancels a reserved handle.
+    pub(crate) fn cancel_handle(
+        &self,
+        state: &mut KernelState,
+        process: Id<Process>,
+        reserved: ReservedHandle,
+    ) {
+        let handle = Hex(reserved.handle().0);
+        state.processes[process].handles.cancel(reserved);
+        self.log.emit(process.subject(), || EventKind::HandleCancelled { handle });
     }
 
     /// Publishes a reserved handle.

@@ -18,7 +18,6 @@ use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, HandleError};
 use crate::state::KernelState;
 use flight::{EventKind, Hex, LiveObject, Passive, Subject};
-use smallvec::smallvec;
 
 /// A keyed mutex.
 #[derive(Debug)]
@@ -116,7 +115,7 @@ impl Kernel {
         let shared = match shared {
             Ok(it) => it,
             Err(why) => {
-                self.cancel_handles(state, process.0, smallvec![local]);
+                self.cancel_handle(state, process.0, local);
                 return Err(why.into());
             }
         };

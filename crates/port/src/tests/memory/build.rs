@@ -384,7 +384,7 @@ fn a_paging_buffer_is_nobodys_work() {
             switch: false,
         };
         let driver = &flown.driver;
-        at.raised(flown.host, |at| {
+        at.raised(|at| {
             assert_eq!(driver.submit_paging(at, &packet), Ok(()));
             let switch = SubmitPagingArgs { length: 0, commands: 0, switch: true, ..packet };
             assert_eq!(driver.submit_paging(at, &switch), Ok(()));
@@ -452,7 +452,7 @@ fn the_operations_of_a_buffer_are_contiguous_and_stay_until_it_is_submitted() {
             private: &private,
             switch: false,
         };
-        at.raised(flown.host, |at| {
+        at.raised(|at| {
             assert_eq!(flown.driver.submit_paging(at, &packet), Ok(()));
         });
         let submitted = flown.board.submitted.lock().unwrap()[0];

@@ -6,7 +6,7 @@ use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGK_START_INFO, DXGKRNL_INTERFA
 use abi::status::{STATUS_NOT_SUPPORTED, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PDEVICE_OBJECT, PVOID};
 use flight::{
-    DeterministicHost, Event, EventKind, HardwareModel, Host, InterruptLine, Log, Passive, Ram,
+    DeterministicHost, Event, EventKind, HardwareModel, InterruptLine, Log, Passive, Ram,
 };
 use kernel::{AdapterId, DriverSetup, Kernel, StartError};
 use nt::Pool;
@@ -194,7 +194,6 @@ pub(crate) fn table() -> DRIVER_INITIALIZATION_DATA {
 
 /// The driver, called by a test without the kernel.
 pub(crate) struct FlightResult<'a> {
-    pub(crate) host: &'a dyn Host,
     pub(crate) kernel: &'a Kernel,
     pub(crate) driver: Arc<TableDriver>,
     pub(crate) board: Arc<Board>,
@@ -217,8 +216,8 @@ pub(crate) fn fly(
         let plugged = DriverSetup { miniport: driver.clone(), hardware: board.clone(), pool };
         let adapter = kernel.add_adapter(at, plugged);
         let id = adapter.clone().ok();
-        let (host, kernel, board) = (&**host, &*kernel, board.clone());
-        body(&FlightResult { host, kernel, driver, board, adapter }, at);
+        let (kernel, board) = (&*kernel, board.clone());
+        body(&FlightResult { kernel, driver, board, adapter }, at);
         if let Some(id) = id {
             kernel.remove_adapter(at, id);
         }

@@ -1,0 +1,191 @@
+//! Creating one allocation without a resource: the usual call. It takes the steps of `create.rs`
+//! and `open.rs` in a row, without lists.
+
+use crate::base::digest::digest;
+use crate::base::error::KernelError;
+use crate::base::id_list::{Id, IdList};
+use crate::ddi::miniport::{
+    CallList, CreateAllocationArgs, HandleSlot, NewAllocation, NewView, OpenAllocationArgs,
+};
+use crate::ddi::permit::{DdiPermit, PermitKeys, ThreadingLevel};
+use crate::ddi::{CallDetails, no_details};
+use crate::kernel::Kernel;
+use crate::lifetime::create::CreateScope;
+use crate::lifetime::open::{NewObjects, check_still_valid};
+use crate::lifetime::process::ProcessId;
+use crate::lock::StateGuard;
+use crate::objects::allocation::Allocation;
+use crate::objects::handle_table::{Handle, ReservedHandle};
+use crate::objects::view::View;
+use crate::state::KernelState;
+use flight::{EventKind, Hex, Log, Passive};
+
+/// A view that is live except for its handle, the permit it was opened under, and the locked state.
+type OpenedView<'k> = (Id<View>, DdiPermit<'k>, StateGuard<'k, KernelState>);
+
+impl Kernel {
+    /// Creates one allocation without a resource, as [`Kernel::create_allocations`] does. The
+    /// driver may edit the private data. Returns the handle of the allocation.
+    pub fn create_allocation(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        device: Handle,
+        private: &mut [u8],
+    ) -> Result<Handle, KernelError> {
+        let guard; // Declared before the state guard, so that it is dropped after the guard.
+        let mut state = self.state.lock();
+        let device = state.working_device(process, device)?;
+        guard = self.acquire_rundown(&mut state, device)?;
+        let name = self.reserve_handle(&mut state, process.0)?;
+        let creating =
+            CreateScope { process: process.0, device: &guard, joins: None, shared: None };
+        match self.create_standalone(at, state, &creating, &name, private) {
+            Ok((view, permit, mut state)) => {
+                let handle = name.handle();
+                self.publish_handle(&mut state, process.0, name, view.into());
+                permit.release(&mut state);
+                guard.release(&mut state);
+                Ok(handle)
+            }
+            Err(why) => {
+                self.cancel_handle(&mut self.state.lock(), process.0, name);
+                Err(why)
+            }
+        }
+    }
+
+    /// Calls the driver, and returns with the state locked. On failure everything except the
+    /// reserved handle is undone.
+    #[inline]
+    fn create_standalone<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut state: StateGuard<'k, KernelState>,
+        creating: &CreateScope<'_>,
+        name: &ReservedHandle,
+        private: &mut [u8],
+    ) -> Result<OpenedView<'k>, KernelError> {
+        let CreateScope { process, device: guard, .. } = *creating;
+        let driver = &guard.driver;
+        let keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process);
+        let permit = self.try_acquire_permit(&mut state, keys);
+        drop(state);
+        let permit = match permit {
+            Some(permit) => permit,
+            None => self.wait_for_create_permit(at, creating, keys)?,
+        };
+        let given = if self.log.is_enabled() { digest(private) } else { Hex(0) };
+        let new = NewAllocation { private: &mut *private, primary: false, slot: HandleSlot::new() };
+        let args = CreateAllocationArgs {
+            allocations: CallList::from_buf([new]),
+            resource: None,
+            private: &mut [],
+        };
+        let created = driver.create_allocations(at, &permit, no_details(Some(process)), args)?;
+        // More than the one that was asked for are ignored.
+        let Some((driver_handle, info)) = created.allocations.into_iter().next() else {
+            return self.undo_standalone(
+                at,
+                creating,
+                &permit,
+                None,
+                KernelError::BadAllocationInfo,
+            );
+        };
+        let mut state = self.state.lock();
+        let digests = || (given, given);
+        let allocation =
+            self.add_allocation(&mut state, guard, None, driver_handle, &info, false, digests);
+        let fits = self.check_requirements(&state, guard.adapter, allocation, &info);
+        if !fits || info.is_impossible() {
+            drop(state);
+            let made = Some((allocation, None));
+            return self.undo_standalone(
+                at,
+                creating,
+                &permit,
+                made,
+                KernelError::BadAllocationInfo,
+            );
+        }
+        let view = state.add_view(process, guard.device, None, name, allocation);
+        drop(state);
+        let opened = self.open_standalone(at, &permit, creating, view, name.handle(), private);
+        let live = opened.and_then(|mut state| {
+            check_still_valid(&state, creating)?;
+            state.publish_view(view, None, Some(private));
+            Ok(state)
+        });
+        match live {
+            Ok(state) => Ok((view, permit, state)),
+            Err(why) => {
+                self.undo_standalone(at, creating, &permit, Some((allocation, Some(view))), why)
+            }
+        }
+    }
+
+    /// Waits for a permit to create objects, and checks again afterwards whether that is possible.
+    #[cold]
+    fn wait_for_create_permit(
+        &self,
+        at: &mut Passive,
+        creating: &CreateScope<'_>,
+        keys: PermitKeys,
+    ) -> Result<DdiPermit<'_>, KernelError> {
+        let (permit, state) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
+        check_still_valid(&state, creating)?;
+        drop(state);
+        Ok(permit)
+    }
+
+    /// Calls `DxgkDdiOpenAllocation` for the view. Returns with the state locked.
+    #[inline]
+    fn open_standalone<'k>(
+        &'k self,
+        at: &mut Passive,
+        permit: &DdiPermit<'_>,
+        creating: &CreateScope<'_>,
+        view: Id<View>,
+        handle: Handle,
+        private: &mut [u8],
+    ) -> Result<StateGuard<'k, KernelState>, KernelError> {
+        let guard = creating.device;
+        let args = OpenAllocationArgs {
+            device: guard.driver_handle()?,
+            views: CallList::from_buf([NewView { handle, private, slot: HandleSlot::new() }]),
+            create: true,
+            private: &[],
+        };
+        let log_arguments = |log: &Log| {
+            let device = guard.subject();
+            let (resource, create, batch) = (None, true, 1);
+            log.emit(view.subject(), || EventKind::DdiOpens { device, resource, create, batch });
+        };
+        let details =
+            CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
+        let driver_handles = guard.driver.open_allocations(at, permit, details, args)?;
+        let mut state = self.state.lock();
+        self.set_opened(&mut state, guard, view, None, driver_handles.into_iter().next());
+        Ok(state)
+    }
+
+    /// Undoes a create: closes the view if it was opened, and destroys the allocation if there is
+    /// one. Returns the error of the call.
+    #[cold]
+    fn undo_standalone<T>(
+        &self,
+        at: &mut Passive,
+        creating: &CreateScope<'_>,
+        permit: &DdiPermit<'_>,
+        made: Option<(Id<Allocation>, Option<Id<View>>)>,
+        why: KernelError,
+    ) -> Result<T, KernelError> {
+        let views: IdList<View> = made.and_then(|(_, view)| view).into_iter().collect();
+        let allocations: IdList<Allocation> =
+            made.map(|(allocation, _)| allocation).into_iter().collect();
+        let objects = NewObjects { allocations, views, ..NewObjects::default() };
+        self.undo_create(at, creating, permit, objects);
+        Err(why)
+    }
+}

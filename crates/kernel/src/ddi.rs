@@ -450,18 +450,14 @@ impl Driver {
             exclusive: class.is_exclusive(),
         };
         let before = |call| {
-            let (name, class) = (row.name.into(), class.name().into());
-            let process = details.process.map(Id::subject);
-            let adapter = self.adapter.subject();
-            let level = L::IRQL;
-            self.log.emit(call, || EventKind::DdiCall {
-                name,
-                level,
-                threading_level: class,
-                adapter,
-                process,
-            });
             if self.log.is_enabled() {
+                self.log.emit(call, || EventKind::DdiCall {
+                    name: row.name.into(),
+                    level: L::IRQL,
+                    threading_level: class.name().into(),
+                    adapter: self.adapter.subject(),
+                    process: details.process.map(Id::subject),
+                });
                 (details.log_arguments)(&self.log);
             }
             Ok::<(), Infallible>(())
@@ -470,13 +466,13 @@ impl Driver {
             if self.surprise_removed.get().is_some() {
                 self.judge_surprise_removed(row.name);
             }
-            let error = result.as_ref().err();
-            let message = error.map_or("ok".into(), |why| why.name());
-            let legal = error.is_none_or(|why| row.legal.allows(*why));
-            self.log.emit(call, || EventKind::DdiReturn {
-                name: row.name.into(),
-                result: message,
-                legal,
+            self.log.emit(call, || {
+                let error = result.as_ref().err();
+                EventKind::DdiReturn {
+                    name: row.name.into(),
+                    result: error.map_or("ok".into(), |why| why.name()),
+                    legal: error.is_none_or(|why| row.legal.allows(*why)),
+                }
             });
             if CallGuard::current().is_some_and(|call| call.marked) {
                 self.end_call(call.number);

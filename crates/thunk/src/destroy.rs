@@ -121,6 +121,8 @@ unsafe fn destroy(
     judge_usual_arguments(session, RULES, arguments, usual)?;
     let target = match (arguments.hResource, arguments.AllocationCount) {
         (0, 0) => DestroyTarget::Nothing,
+        // SAFETY: The caller's contract.
+        (0, 1) => DestroyTarget::Allocation(Handle(unsafe { read(arguments.phAllocationList) }?)),
         (0, count) => {
             // SAFETY: The caller's contract.
             let list =

@@ -11,7 +11,7 @@
 use crate::base::id_list::{Id, IdList};
 use crate::ddi::miniport::{
     CallList, DestroyAllocationArgs, Drain, DriverAllocation, DriverDevice, DriverHandle,
-    DriverResource, DriverView, HandleSlot, ResourceDisposition, collect_few,
+    DriverResource, DriverResult, DriverView, HandleSlot, ResourceDisposition, collect_few,
 };
 use crate::ddi::permit::DdiPermit;
 use crate::ddi::{CallDetails, Driver};
@@ -110,7 +110,7 @@ impl Kernel {
         }
         let mut state = self.state.lock();
         let Some(allocation) = self.end_close(&mut state, view, given) else { return state };
-        self.call_destroy_allocation(at, scope, state, &[allocation], None)
+        self.destroy_standalone(at, scope, state, allocation)
     }
 
     /// Closes views of a device in one driver call. Decommits first the allocations they are the
@@ -285,7 +285,7 @@ impl Kernel {
             return self.destroy_members(at, scope, state, resource, orphans);
         }
         for allocation in orphans {
-            state = self.call_destroy_allocation(at, scope, state, &[*allocation], None);
+            state = self.destroy_standalone(at, scope, state, *allocation);
         }
         state
     }
@@ -310,103 +310,112 @@ impl Kernel {
         }
         // Another call may have the handle now.
         let Some(driver_handle) = it.driver_handle.take() else { return state };
-        self.call_destroy_allocation(
-            at,
-            scope,
-            state,
-            members,
-            Some((resource, driver_handle, goes)),
-        )
+        self.destroy_with_resource(at, scope, state, members, (resource, driver_handle, goes))
     }
 
-    /// One call of `DxgkDdiDestroyAllocation`.
-    fn call_destroy_allocation<'k>(
+    /// Destroys an allocation without a resource, in a driver call of its own.
+    #[inline]
+    fn destroy_standalone<'k>(
         &'k self,
         at: &mut Passive,
         scope: &DestroyScope<'_>,
         mut state: StateGuard<'k, KernelState>,
-        allocations: &[Id<Allocation>],
-        home: Option<(Id<Resource>, DriverResource, bool)>,
+        allocation: Id<Allocation>,
     ) -> StateGuard<'k, KernelState> {
-        let take = |allocation: &Id<Allocation>| {
-            state
-                .allocations
-                .get_mut(*allocation)
-                .and_then(|allocation| allocation.driver_handle.take())
-        };
-        let mut handles: CallList<Option<DriverAllocation>> =
-            collect_few(allocations.iter().filter_map(take).map(Some));
+        let mut handle = [state.take_driver_handle(allocation)];
         drop(state);
-        let driver_handles: DriverHandles =
+        let given = handle[0].as_ref().map(DriverHandle::as_raw);
+        let handles = &mut handle[..usize::from(given.is_some())];
+        let _ = self.call_destroy_allocation(at, scope, (&[allocation], handles), None, None);
+        let mut state = self.state.lock();
+        if let Some(given) = given {
+            self.end_allocation(&mut state, allocation, given);
+        }
+        state
+    }
+
+    /// Destroys members of a resource, and the resource if it goes with them, in one driver call.
+    fn destroy_with_resource<'k>(
+        &'k self,
+        at: &mut Passive,
+        scope: &DestroyScope<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        members: &[Id<Allocation>],
+        (resource, driver_handle, goes): (Id<Resource>, DriverResource, bool),
+    ) -> StateGuard<'k, KernelState> {
+        let take = |member: &Id<Allocation>| state.take_driver_handle(*member).map(Some);
+        let mut handles: CallList<Option<DriverAllocation>> =
+            collect_few(members.iter().filter_map(take));
+        drop(state);
+        let given: DriverHandles =
             collect_few(handles.iter().map(|handle| handle.as_ref().map(DriverHandle::as_raw)));
-        let alone = allocations.is_empty();
-        let message = home
-            .as_ref()
-            .map(|(number, driver_handle, goes)| (*number, driver_handle.as_raw(), *goes));
+        let old = driver_handle.as_raw();
+        let ends = Some((resource, old, goes));
+        let list = (members, &mut handles[..]);
+        let kept_resource = if goes {
+            let disposition = ResourceDisposition::Destroy(driver_handle);
+            let _ = self.call_destroy_allocation(at, scope, list, ends, Some(disposition));
+            None
+        } else {
+            let disposition = ResourceDisposition::Keep(&driver_handle, HandleSlot::new());
+            let changed = self.call_destroy_allocation(at, scope, list, ends, Some(disposition));
+            Some(changed.ok().flatten().unwrap_or(driver_handle))
+        };
+        let mut state = self.state.lock();
+        for (member, given) in members.iter().zip(given.into_iter().flatten()) {
+            self.end_allocation(&mut state, *member, given);
+        }
+        if let Some(driver_handle) = kept_resource {
+            self.set_resource_handle(&mut state, resource, old, driver_handle);
+        } else {
+            state.resources.take(resource);
+            let subject = resource.subject();
+            self.log.emit(subject, || EventKind::ResourceDestroyed {});
+            self.end_driver_handle(old, subject, members.is_empty());
+        }
+        state
+    }
+
+    /// One call of `DxgkDdiDestroyAllocation`. `ends` is the resource with its driver handle, and
+    /// whether it goes.
+    ///
+    /// WINDOWS: if the driver returns a failure, the allocations are destroyed all the same, and
+    /// are not passed to the driver again (our decision; observation is silent).
+    #[inline]
+    fn call_destroy_allocation(
+        &self,
+        at: &mut Passive,
+        scope: &DestroyScope<'_>,
+        (allocations, handles): (&[Id<Allocation>], &mut [Option<DriverAllocation>]),
+        ends: Option<(Id<Resource>, usize, bool)>,
+        resource: Option<ResourceDisposition<'_>>,
+    ) -> DriverResult<Option<DriverResource>> {
         let log_arguments = |log: &Log| {
             for allocation in allocations {
                 log.emit(allocation.subject(), || EventKind::DdiDestroys {
                     adapter: scope.driver.adapter.subject(),
                 });
             }
-            if let Some((resource, driver_handle, goes)) = message {
+            if let Some((resource, driver_handle, goes)) = ends {
                 log.emit(resource.subject(), || EventKind::DdiResource {
                     driver_handle: log.pointer_subject(driver_handle),
                     destroy: goes,
-                    no_allocations: alone,
+                    no_allocations: allocations.is_empty(),
                 });
             }
         };
-        let call = |at: &mut Passive,
-                    handles: &mut [Option<DriverAllocation>],
-                    resource: Option<ResourceDisposition<'_>>| {
-            let args = DestroyAllocationArgs { allocations: Drain::new(handles), resource };
-            scope.driver.destroy_allocations(at, scope.permit, &log_arguments, args)
-        };
-        // WINDOWS: if the driver returns a failure, the allocations are destroyed all the same, and
-        // are not passed to the driver again (our decision; observation is silent).
-        let kept_resource = match home {
-            None => {
-                let _ = call(at, &mut handles, None);
-                None
-            }
-            Some((_, driver_handle, true)) => {
-                let _ = call(at, &mut handles, Some(ResourceDisposition::Destroy(driver_handle)));
-                None
-            }
-            Some((resource, driver_handle, false)) => {
-                let changed = call(
-                    at,
-                    &mut handles,
-                    Some(ResourceDisposition::Keep(&driver_handle, HandleSlot::new())),
-                );
-                Some((resource, changed.ok().flatten().unwrap_or(driver_handle)))
-            }
-        };
-        let mut state = self.state.lock();
-        for (allocation, driver_handle) in allocations.iter().zip(driver_handles) {
-            // An allocation that was never opened still has memory.
-            self.release_memory(&mut state, *allocation);
-            state.remove_allocation(*allocation);
-            let subject = allocation.subject();
-            self.log.emit(subject, || EventKind::AllocationDestroyed {});
-            if let Some(driver_handle) = driver_handle {
-                self.end_driver_handle(driver_handle, subject, false);
-            }
-        }
-        match (message, kept_resource) {
-            (Some((resource, old, _)), Some((_, driver_handle))) => {
-                self.set_resource_handle(&mut state, resource, old, driver_handle);
-            }
-            (Some((resource, driver_handle, true)), None) => {
-                state.resources.take(resource);
-                let subject = resource.subject();
-                self.log.emit(subject, || EventKind::ResourceDestroyed {});
-                self.end_driver_handle(driver_handle, subject, alone);
-            }
-            _ => (),
-        }
-        state
+        let args = DestroyAllocationArgs { allocations: Drain::new(handles), resource };
+        scope.driver.destroy_allocations(at, scope.permit, &log_arguments, args)
+    }
+
+    /// Removes an allocation that the driver has destroyed.
+    #[inline]
+    fn end_allocation(&self, state: &mut KernelState, number: Id<Allocation>, given: usize) {
+        // An allocation that was never opened still has memory.
+        self.release_memory(state, number);
+        state.remove_allocation(number);
+        self.log.emit(number.subject(), || EventKind::AllocationDestroyed {});
+        self.end_driver_handle(given, number.subject(), false);
     }
 
     /// Puts a resource's driver handle back. A changed handle replaces the old one.
@@ -438,6 +447,11 @@ impl KernelState {
         device: Id<Device>,
     ) -> Option<Arc<DriverDevice>> {
         if scope.device.is_some() { None } else { self.devices[device].driver_handle.clone() }
+    }
+
+    /// Takes an allocation's driver handle, for the call that destroys it.
+    fn take_driver_handle(&mut self, allocation: Id<Allocation>) -> Option<DriverAllocation> {
+        self.allocations.get_mut(allocation).and_then(|allocation| allocation.driver_handle.take())
     }
 
     /// Whether the allocation of a view belongs to no resource.

@@ -68,6 +68,8 @@ pub enum DestroyTarget {
     Nothing,
     /// A resource with all its members.
     Resource(Handle),
+    /// One allocation.
+    Allocation(Handle),
     /// A list of allocations.
     List(SmallVec<[Handle; 4]>),
 }
@@ -108,15 +110,24 @@ impl Kernel {
         }
         // A lost device is entered as well: destroy calls always work.
         guard = self.acquire_rundown(&mut state, device)?;
-        let ending = match &request.target {
+        let (assume, sync) = (request.assume_not_in_use, request.synchronous);
+        let retirement = match &request.target {
             DestroyTarget::Nothing => return Ok(()),
-            DestroyTarget::Resource(handle) => {
-                state.resource_retire_target(process, device, *handle)?
+            DestroyTarget::Allocation(handle) => {
+                let argument = Argument::Allocation(0);
+                let (view, _) = state.retire_target(process, device, argument, *handle)?;
+                let views = IdList::from_slice(&[view]);
+                self.retire_views(&mut state, device, None, views, assume, sync)
             }
-            DestroyTarget::List(list) => state.list_retire_target(process, device, list)?,
+            DestroyTarget::Resource(handle) => {
+                let ending = state.resource_retire_target(process, device, *handle)?;
+                self.retire(&mut state, device, ending, assume, sync)
+            }
+            DestroyTarget::List(list) => {
+                let views = state.list_retire_target(process, device, list)?;
+                self.retire_views(&mut state, device, None, views, assume, sync)
+            }
         };
-        let retirement =
-            self.retire(&mut state, device, ending, request.assume_not_in_use, request.synchronous);
         let subject = retirement.number.subject();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system worker (our
         // decision).
@@ -138,8 +149,7 @@ impl Kernel {
         if done { Ok(()) } else { Err(KernelError::Stuck) }
     }
 
-    /// Closes the handles of views and queues their retirement. Returns `None` if there is no view
-    /// to retire.
+    /// Closes the handles of views and queues their retirement.
     pub(crate) fn retire(
         &self,
         state: &mut KernelState,
@@ -159,6 +169,21 @@ impl Kernel {
                 (Some(it), view.views.iter().filter(live).copied().collect())
             }
         };
+        self.retire_views(state, device, resource_view, views, assume, sync)
+    }
+
+    /// Closes the handles of views, and of the view of their resource if it ends as a whole, and
+    /// queues their retirement.
+    #[inline]
+    fn retire_views(
+        &self,
+        state: &mut KernelState,
+        device: Id<Device>,
+        resource_view: Option<Id<ResourceView>>,
+        views: IdList<View>,
+        assume: bool,
+        sync: bool,
+    ) -> StartedRetirement {
         let it = &mut state.devices[device];
         it.retiring += 1;
         let (process, lost) = (it.owner(), it.lost.is_some());
@@ -437,31 +462,44 @@ impl KernelState {
         Err(KernelError::OtherDevice { argument, handle, owner: owner.subject() })
     }
 
+    /// The view of a handle, and the resource that its allocation belongs to.
+    #[inline]
+    fn retire_target(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        argument: Argument,
+        handle: Handle,
+    ) -> Result<(Id<View>, Option<Id<Resource>>), KernelError> {
+        let number = self.resolve_view(process, argument, handle)?;
+        let removed = || KernelError::Removed(number.subject());
+        let view = self.views.get(number).ok_or_else(removed)?;
+        if view.device != device {
+            let owner = view.device.subject();
+            return Err(KernelError::OtherDevice { argument, handle, owner });
+        }
+        let resource = self.allocations.get(view.allocation).ok_or_else(removed)?.resource;
+        if let Some(resource) = resource.filter(|resource| self.resources[*resource].shared) {
+            return Err(KernelError::SharedMember(resource.subject()));
+        }
+        Ok((number, resource))
+    }
+
     /// The views of a list. Fails if any handle is invalid.
     fn list_retire_target(
         &self,
         process: ProcessId,
         device: Id<Device>,
         list: &[Handle],
-    ) -> Result<RetireTarget, KernelError> {
+    ) -> Result<IdList<View>, KernelError> {
         let mut views = IdList::new();
         let mut seen = BTreeSet::new();
         let mut first = None;
         for (place, handle) in list.iter().enumerate() {
             let argument = Argument::Allocation(place);
-            let number = self.resolve_view(process, argument, *handle)?;
-            let removed = || KernelError::Removed(number.subject());
-            let view = self.views.get(number).ok_or_else(removed)?;
-            if view.device != device {
-                let owner = view.device.subject();
-                return Err(KernelError::OtherDevice { argument, handle: *handle, owner });
-            }
-            if list.len() > 1 && !seen.insert(number) {
+            let (number, resource) = self.retire_target(process, device, argument, *handle)?;
+            if !seen.insert(number) {
                 return Err(KernelError::Duplicate(*handle));
-            }
-            let resource = self.allocations.get(view.allocation).ok_or_else(removed)?.resource;
-            if let Some(resource) = resource.filter(|resource| self.resources[*resource].shared) {
-                return Err(KernelError::SharedMember(resource.subject()));
             }
             let first = *first.get_or_insert(resource);
             if first != resource {
@@ -473,7 +511,7 @@ impl KernelState {
             }
             views.push(number);
         }
-        Ok(RetireTarget::Views(views))
+        Ok(views)
     }
 
     /// The extents of the allocations whose last views a retirement ends.

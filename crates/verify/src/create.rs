@@ -85,7 +85,7 @@ fn driver_handle_unique(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     let broken = |message| {
-        Verdict::Broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
+        Verdict::broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
     };
     if event.subject.number == 0 {
         return broken(format!(
@@ -114,7 +114,7 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
     }
     let driver_handle = shadows.driver_pointer(event.subject);
     let freed = driver_handle
-        .and_then(|driver_pointer| driver_pointer.block.as_ref())
+        .and_then(|driver_pointer| driver_pointer.block.as_deref())
         .and_then(|block| block.freed.as_ref());
     let dead = driver_handle
         .and_then(|driver_pointer| driver_pointer.allocation)
@@ -127,7 +127,7 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
          has it",
         event.subject
     );
-    Verdict::Broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
+    Verdict::broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
 }
 
 fn has_size(event: &Event, _shadows: &Shadows) -> Verdict {
@@ -169,7 +169,7 @@ fn layout_is_possible(event: &Event, _shadows: &Shadows) -> Verdict {
     };
     let place = format!("{CREATE_ALLOCATION}, {member}");
     let message = format!("{CREATE_ALLOCATION} gave {} {why}", event.subject);
-    Verdict::Broken(Component::Driver, place.into(), message)
+    Verdict::broken(Component::Driver, place.into(), message)
 }
 
 fn last_driver_handle_used(event: &Event, shadows: &Shadows) -> Verdict {
@@ -200,7 +200,7 @@ fn failed_create_undone(event: &Event, shadows: &Shadows) -> Verdict {
     }
     match call.blocks.first() {
         None => Verdict::Holds,
-        Some((block, bytes, tag)) => Verdict::Broken(
+        Some((block, bytes, tag)) => Verdict::broken(
             Component::Driver,
             CREATE_ALLOCATION.into(),
             format!(

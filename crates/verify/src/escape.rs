@@ -41,7 +41,7 @@ fn unresolved_escape_fails(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let harmless = status.0 == STATUS_INVALID_PARAMETER && !client_call.delivered;
-    Verdict::holds_if(harmless, Component::Kernel, call.clone(), || {
+    Verdict::holds_if(harmless, Component::Kernel, call, || {
         let came = if client_call.delivered { "came" } else { "did not come" };
         format!(
             "an escape for a missing object returned {:#010x}, and {came} to the driver",

@@ -53,9 +53,9 @@ impl Shadows {
         }
     }
 
-    /// Follows a client's operation on a view's memory. Returns whether it was one.
-    pub(crate) fn follow_residency(&mut self, event: &Event) -> bool {
-        let Some(view) = self.view_mut(event.subject) else { return false };
+    /// Follows a client's operation on a view's memory.
+    pub(crate) fn follow_residency(&mut self, event: &Event) {
+        let Some(view) = self.view_mut(event.subject) else { return };
         let allocation = view.allocation;
         match &event.kind {
             EventKind::ResidencyCounted {
@@ -122,9 +122,8 @@ impl Shadows {
                     it.reclaimed = mapped;
                 }
             }
-            _ => return false,
+            _ => (),
         }
-        true
     }
 
     pub(crate) fn note_lock(&mut self, allocation: impl Into<Subject>, location: &str) {

@@ -127,7 +127,7 @@ fn lock_after_reclaim(event: &Event, shadows: &Shadows) -> Verdict {
             let it =
                 shadows.allocation(event.subject).filter(|allocation| allocation.memory.reclaimed);
             let Some(_) = it else { return Verdict::NotApplicable };
-            Verdict::Broken(
+            Verdict::broken(
                 Component::Kernel,
                 LOCK2.into(),
                 format!("{} was taken back, and a lock of it waits for {why}", event.subject),

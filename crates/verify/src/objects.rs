@@ -11,7 +11,7 @@ use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 
 /// The rules on adapters, devices, contexts and handle data.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.call"], RuleId::KMD_PNP_001, one_adapter_not_declined),
+    Rule::on(&["ddi.call"], RuleId::KMD_PNP_001, one_adapter_not_declined).of_plain(&[ADD_DEVICE]),
     Rule::on(&["driver-handle.ended", "pool.leaked"], RuleId::KMD_PNP_003, adapter_freed),
     Rule::on(&["driver-handle.set"], RuleId::KMD_DEV_001, device_has_driver_handle),
     Rule::on(&["driver-handle.ended", "ddi.return"], RuleId::KMD_DEV_002, device_freed)
@@ -37,7 +37,7 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
     // Unloading is not about the adapter.
     if known.is_some_and(|adapter| adapter.declined) && name != UNLOAD {
         let message = format!("{name} is called for {adapter}, but its driver has declined it");
-        return Verdict::Broken(Component::Kernel, name.clone(), message);
+        return Verdict::broken(Component::Kernel, name.clone(), message);
     }
     if name != ADD_DEVICE {
         return Verdict::NotApplicable;
@@ -54,7 +54,7 @@ fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolLeaked { allocated } = &event.kind {
         let block = shadows
             .driver_pointer(event.subject)
-            .and_then(|driver_pointer| driver_pointer.block.as_ref());
+            .and_then(|driver_pointer| driver_pointer.block.as_deref());
         let Some(Block { bytes, tag, .. }) =
             block.filter(|block| block.is_added() && !block.leaked)
         else {
@@ -64,7 +64,7 @@ fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
             "a pool block ({bytes} bytes, tag {tag}) that {ADD_DEVICE} took{allocated} is not freed, but \
              {REMOVE_DEVICE} frees all that it took"
         );
-        return Verdict::Broken(Component::Driver, REMOVE_DEVICE.into(), message);
+        return Verdict::broken(Component::Driver, REMOVE_DEVICE.into(), message);
     }
     freed(event, shadows, Kind::Adapter, REMOVE_DEVICE, "MiniportDeviceContext")
 }
@@ -93,11 +93,13 @@ pub(crate) fn freed(
     ddi: &'static str,
     driver_handle: &'static str,
 ) -> Verdict {
-    let EventKind::DriverHandleEnded { of, .. } = event.kind else { return Verdict::NotApplicable };
+    let of = match event.kind {
+        EventKind::DriverHandleEnded { of, .. } if of.kind == kind => of,
+        _ => return Verdict::NotApplicable,
+    };
     let block = shadows
         .driver_pointer(event.subject)
-        .and_then(|driver_pointer| driver_pointer.block.as_ref())
-        .filter(|_| of.kind == kind);
+        .and_then(|driver_pointer| driver_pointer.block.as_deref());
     let Some(Block { bytes, tag, freed, .. }) = block else { return Verdict::NotApplicable };
     Verdict::holds_if(freed.is_some(), Component::Driver, ddi, || {
         format!(

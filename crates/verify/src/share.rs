@@ -87,15 +87,16 @@ fn loss_reason_stable(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn no_fixed_limit(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
-    let entered = shadows.process(event.subject).and_then(|process| process.call(event.thread));
-    let Some(entered) = entered.filter(|_| ENDLESS.contains(&&**call)) else {
+    if !ENDLESS.contains(&&**call) {
         return Verdict::NotApplicable;
-    };
+    }
+    let entered = shadows.process(event.subject).and_then(|process| process.call(event.thread));
+    let Some(entered) = entered else { return Verdict::NotApplicable };
     if entered.driver_failed {
         return Verdict::NotApplicable; // Its driver's result, which is judged where it is returned.
     }
     let kept = status.0 >> 30 != 3 || REASONS.contains(&status.0);
-    Verdict::holds_if(kept, Component::Kernel, call.clone(), || {
+    Verdict::holds_if(kept, Component::Kernel, call, || {
         format!("{call} was refused with {status}, but only memory limits how many there are")
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Component, Event, EventKind, RuleId};
+use flight::{Component, Event, EventKind, Hex, RuleId};
 
 const CREATE: &str = "D3DKMTCreateSynchronizationObject2";
 const SIGNAL: &str = "D3DKMTSignalSynchronizationObjectFromCpu";
@@ -114,11 +114,10 @@ fn waiter_matches_kind(event: &Event, shadows: &Shadows) -> Verdict {
                 format!("{} is over, and its {} is not set", event.subject, it.waiter)
             })
         }
-        EventKind::Leave { status, .. } => {
+        EventKind::Leave { status: Hex(0), .. } => {
             let call =
                 shadows.process(event.subject).and_then(|process| process.call(event.thread));
-            let Some(call) = call.filter(|client_call| client_call.name == WAIT && status.0 == 0)
-            else {
+            let Some(call) = call.filter(|client_call| client_call.name == WAIT) else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(call.gpu_wait.is_none(), Component::Kernel, WAIT, || {

@@ -3,11 +3,11 @@
 use crate::catalogue::{self, Severity};
 use crate::cause::cause;
 use crate::entry_name::CurrentCalls;
-use crate::rule::{self, Rule, Verdict};
+use crate::rule::{self, BrokenRule, Judge, Rule, Verdict};
 use crate::sentence::sentence;
 use crate::shadow::Shadows;
 use crate::statuses;
-use flight::{Component, Event, EventKind, FastMap, RuleCounts, RuleId, Text};
+use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::LazyLock;
@@ -135,9 +135,8 @@ pub struct Verifier {
     findings: FindingList,
     rule_counts: RuleCounts,
     called: BTreeSet<String>,
-    /// Whether an entry point was called, and its rules, by the address and length of its name: most
-    /// names are constants.
-    constants: FastMap<(usize, usize), KnownName>,
+    /// What is known of the names of entry points that were seen last.
+    names: NameCache,
     missing: BTreeMap<String, u64>,
     /// The virtual threads on which a user-mode driver has called back, and how deep.
     callback_depths: BTreeMap<u32, u32>,
@@ -147,45 +146,107 @@ pub struct Verifier {
     events: u64,
 }
 
+/// What is known of names that are constants, each near a place that its address determines. A name
+/// that finds no free place there takes that of another one.
+#[derive(Debug)]
+struct NameCache([Option<KnownName>; CACHED_NAMES]);
+
+/// More than the DDIs that a flight calls again and again.
+const CACHED_NAMES: usize = 64;
+
+/// At how many places from its own on a name can be.
+const NEAR_PLACES: usize = 4;
+
 /// What is known of a name that is a constant.
 #[derive(Clone, Copy, Debug)]
 struct KnownName {
+    name: &'static str,
     rules: RulesOfDdi,
     was_called: bool,
 }
 
-/// Rules, in the order of their tables.
-type RuleList = Vec<&'static Rule>;
-
-/// The rules that judge each event, by the index of its name in [`EventKind::NAMES`].
-static RULES_BY_EVENT: LazyLock<Vec<RuleList>> =
-    LazyLock::new(|| EventKind::NAMES.iter().map(|name| rules_on(name)).collect());
-
-/// The rules that judge the call and the return of a DDI.
-#[derive(Clone, Copy, Debug)]
-struct RulesOfDdi {
-    call: &'static [&'static Rule],
-    returns: &'static [&'static Rule],
+impl Default for NameCache {
+    fn default() -> Self {
+        Self([None; CACHED_NAMES])
+    }
 }
 
-/// The rules of each DDI that a rule names; those of all others under an empty name.
-static RULES_BY_DDI: LazyLock<BTreeMap<&str, [RuleList; 2]>> = LazyLock::new(|| {
-    let named = rule::ALL.iter().copied().flatten().flat_map(|rule| rule.ddis);
-    let rules = |name: &str| {
-        ["ddi.call", "ddi.return"].map(|event| {
-            let of_it = |rule: &&Rule| rule.ddis.is_empty() || rule.ddis.contains(&name);
-            rules_on(event).into_iter().filter(of_it).collect()
-        })
+impl NameCache {
+    /// What is known of a name, if it is a constant.
+    #[inline]
+    fn find(&mut self, name: &Text) -> Option<&mut KnownName> {
+        let Text::Borrowed(name) = *name else { return None };
+        let mixed = (name.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let own = (mixed >> 58) as usize;
+        let is_it = |known: &Option<KnownName>| {
+            known.as_ref().is_some_and(|known| std::ptr::eq(known.name, name))
+        };
+        let place = if is_it(&self.0[own]) { own } else { self.find_near(name, own) };
+        self.0[place].as_mut()
+    }
+
+    /// The place of a name that is not at its own place. It gets one if it has none.
+    #[inline(never)]
+    fn find_near(&mut self, name: &'static str, own: usize) -> usize {
+        let places = || (own..own + NEAR_PLACES).map(|place| place % CACHED_NAMES);
+        let known_at = |place: usize| self.0[place].as_ref();
+        if let Some(known) = places()
+            .find(|place| known_at(*place).is_some_and(|known| std::ptr::eq(known.name, name)))
+        {
+            return known;
+        }
+        let place = places().find(|place| known_at(*place).is_none()).unwrap_or(own);
+        let rules = RulesOfDdi::find(name);
+        self.0[place] = Some(KnownName { name, rules, was_called: false });
+        place
+    }
+}
+
+/// What judges an event: a rule without what its dispatch needs.
+#[derive(Clone, Copy, Debug)]
+struct RuleJudge {
+    judge: Judge,
+    id: RuleId,
+}
+
+/// Judges, in the order of the tables of rules.
+type JudgeList = Vec<RuleJudge>;
+
+/// The judges of each event, by the index of its name in [`EventKind::NAMES`].
+static JUDGES_BY_EVENT: LazyLock<Vec<JudgeList>> =
+    LazyLock::new(|| EventKind::NAMES.iter().map(|name| judges_on(name, |_| true)).collect());
+
+/// The judges of the call, of a plain call and of the return of a DDI.
+#[derive(Clone, Copy, Debug)]
+struct RulesOfDdi {
+    call: &'static [RuleJudge],
+    plain_call: &'static [RuleJudge],
+    returns: &'static [RuleJudge],
+}
+
+/// The judges of each DDI that a rule names; those of all others under an empty name.
+static JUDGES_BY_DDI: LazyLock<BTreeMap<&str, [JudgeList; 3]>> = LazyLock::new(|| {
+    let rules = rule::ALL.iter().copied().flatten();
+    let named = rules.flat_map(|rule| {
+        let plain = rule.plain_ddis.unwrap_or_default();
+        rule.ddis.iter().chain(rule.other_ddis).chain(plain)
+    });
+    let judges = |name: &str| {
+        [
+            judges_on("ddi.call", |rule| rule.is_of(name)),
+            judges_on("ddi.call", |rule| rule.is_of_plain(name)),
+            judges_on("ddi.return", |rule| rule.is_of(name)),
+        ]
     };
-    named.copied().chain([""]).map(|name| (name, rules(name))).collect()
+    named.copied().chain([""]).map(|name| (name, judges(name))).collect()
 });
 
 impl RulesOfDdi {
     fn find(name: &str) -> Self {
-        let rules = RULES_BY_DDI.get(name).or_else(|| RULES_BY_DDI.get(""));
-        let [call, returns] =
-            rules.map_or([&[][..]; 2], |lists| lists.each_ref().map(|list| &**list));
-        Self { call, returns }
+        let rules = JUDGES_BY_DDI.get(name).or_else(|| JUDGES_BY_DDI.get(""));
+        let [call, plain_call, returns] =
+            rules.map_or([&[][..]; 3], |lists| lists.each_ref().map(|list| &**list));
+        Self { call, plain_call, returns }
     }
 }
 
@@ -209,30 +270,56 @@ impl Verifier {
     /// Judges the next event, then records it.
     pub fn observe(&mut self, event: &Event) {
         self.events += 1;
-        let rules = match &event.kind {
-            EventKind::DdiCall { name, .. } => self.rules_of_ddi(name).call,
+        let judges = match &event.kind {
+            EventKind::DdiCall { name, threading_level, adapter, .. } => {
+                let rules = self.note_call(name);
+                let plain = self.shadows.is_plain_call(threading_level, *adapter);
+                if plain { rules.plain_call } else { rules.call }
+            }
             EventKind::DdiReturn { name, .. } => self.rules_of_ddi(name).returns,
-            kind => &RULES_BY_EVENT[kind.index()],
+            kind => &JUDGES_BY_EVENT[kind.index()],
         };
-        for rule in rules {
-            let verdict = (rule.judge)(event, &self.shadows);
-            if verdict != Verdict::NotApplicable {
-                self.rule_counts.increment(rule.id);
+        for judge in judges {
+            match (judge.judge)(event, &self.shadows) {
+                Verdict::NotApplicable => continue,
+                Verdict::Holds => (),
+                Verdict::Broken(broken) => self.add_finding(event, *judge, *broken, false),
+                Verdict::Warning(broken) => self.add_finding(event, *judge, *broken, true),
             }
-            let warns = matches!(verdict, Verdict::Warning(..));
-            if let Verdict::Broken(component, argument, message)
-            | Verdict::Warning(component, argument, message) = verdict
-            {
-                // A user-mode driver's calls on behalf of a client are attributed to the driver.
-                let back = component == Component::Client
-                    && self.callback_depths.contains_key(&event.thread);
-                let component = if back { Component::Umd } else { component };
-                let argument = self.calls.place(event.thread, argument);
-                let breach =
-                    Breach { rule: rule.id, component, argument, message, warns, count: 1 };
-                self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
-            }
+            self.rule_counts.increment(judge.id);
         }
+        match &event.kind {
+            EventKind::Enter { call } => self.calls.enter(event.thread, call),
+            EventKind::Leave { .. } => self.calls.leave(event.thread),
+            EventKind::KsCall { name, .. } | EventKind::UmdCall { name } => {
+                self.note_call(name);
+            }
+            EventKind::RuleBroken { .. }
+            | EventKind::RuleRepeated { .. }
+            | EventKind::UmdCallback { .. }
+            | EventKind::UmdCallbackReturn { .. }
+            | EventKind::EntryMissing { .. } => self.note(event),
+            _ => (),
+        }
+        self.shadows.follow(event);
+    }
+
+    /// Adds the finding of a judge.
+    #[cold]
+    fn add_finding(&mut self, event: &Event, judge: RuleJudge, broken: BrokenRule, warns: bool) {
+        let BrokenRule { component, argument, message } = broken;
+        // A user-mode driver's calls on behalf of a client are attributed to the driver.
+        let back =
+            component == Component::Client && self.callback_depths.contains_key(&event.thread);
+        let component = if back { Component::Umd } else { component };
+        let argument = self.calls.place(event.thread, argument);
+        let breach = Breach { rule: judge.id, component, argument, message, warns, count: 1 };
+        self.findings.add(breach, || trail(event, &self.shadows, Some(judge.judge)));
+    }
+
+    /// Records an event that few flights have.
+    #[inline(never)]
+    fn note(&mut self, event: &Event) {
         match &event.kind {
             EventKind::RuleBroken { rule, component, argument: entry, message } => {
                 // The door that judges the state at a return does not know the DDI.
@@ -252,9 +339,6 @@ impl Verifier {
                 let breach = Breach { rule, component, argument, message, warns: false, count };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
-            EventKind::DdiCall { name, .. }
-            | EventKind::KsCall { name, .. }
-            | EventKind::UmdCall { name } => self.note_call(name),
             EventKind::UmdCallback { .. } => {
                 *self.callback_depths.entry(event.thread).or_default() += 1;
             }
@@ -270,30 +354,28 @@ impl Verifier {
             }
             _ => (),
         }
-        self.calls.follow(event);
-        self.shadows.follow(event);
-    }
-
-    /// What is known of a name, if it is a constant.
-    fn known_name(&mut self, name: &Text) -> Option<&mut KnownName> {
-        let Text::Borrowed(constant) = name else { return None };
-        let key = (constant.as_ptr().addr(), constant.len());
-        let new = || KnownName { rules: RulesOfDdi::find(constant), was_called: false };
-        Some(self.constants.entry(key).or_insert_with(new))
     }
 
     /// The rules that judge the calls of a DDI.
+    #[inline]
     fn rules_of_ddi(&mut self, name: &Text) -> RulesOfDdi {
-        self.known_name(name).map_or_else(|| RulesOfDdi::find(name), |known| known.rules)
+        self.names.find(name).map_or_else(|| RulesOfDdi::find(name), |known| known.rules)
     }
 
-    /// Notes that an entry point was called.
-    fn note_call(&mut self, name: &Text) {
-        let known = self.known_name(name);
-        let was_called = known.is_some_and(|known| std::mem::replace(&mut known.was_called, true));
-        if !was_called && !self.called.contains(&**name) {
+    /// Notes that an entry point was called. Returns the rules that judge its calls.
+    #[inline]
+    fn note_call(&mut self, name: &Text) -> RulesOfDdi {
+        if let Some(known) = self.names.find(name) {
+            if !known.was_called {
+                known.was_called = true;
+                self.called.insert(name.to_string());
+            }
+            return known.rules;
+        }
+        if !self.called.contains(&**name) {
             self.called.insert(name.to_string());
         }
+        RulesOfDdi::find(name)
     }
 
     /// The findings, in the order of their first occurrence, each with its consequences.
@@ -334,15 +416,17 @@ fn returned_ddi(shadows: &Shadows, event: &Event, argument: &Text) -> Option<Tex
     call.map(|call| call.name.clone())
 }
 
-/// The rules that judge events of that name.
-fn rules_on(name: &str) -> Vec<&'static Rule> {
-    rule::ALL.iter().copied().flatten().filter(|rule| rule.events.contains(&name)).collect()
+/// The judges of events of that name, of those rules that a condition chooses.
+fn judges_on(name: &str, chosen: impl Fn(&Rule) -> bool) -> JudgeList {
+    let rules = rule::ALL.iter().copied().flatten();
+    let on_it = rules.filter(|rule| rule.events.contains(&name) && chosen(rule));
+    on_it.map(|rule| RuleJudge { judge: rule.judge, id: rule.id }).collect()
 }
 
 /// The numbers of the events that led to this one, in order, with this one last: the trails of its
 /// subject and of every object that the judge of the broken rule reads.
-fn trail(event: &Event, shadows: &Shadows, rule: Option<&Rule>) -> Vec<u64> {
-    let read = rule.map(|rule| shadows.trails_read(|shadows| (rule.judge)(event, shadows)));
+fn trail(event: &Event, shadows: &Shadows, judge: Option<Judge>) -> Vec<u64> {
+    let read = judge.map(|judge| shadows.trails_read(|shadows| judge(event, shadows)));
     let trails = shadows.trail(event.subject).into_iter().chain(read.into_iter().flatten());
     let numbers = trails.flat_map(|trail| trail.iter().collect::<Vec<_>>());
     let mut events: Vec<u64> = numbers.filter(|seq| *seq != event.seq).collect();

@@ -135,6 +135,19 @@ pub enum ViewStage {
     Idle,
 }
 
+impl View {
+    /// Whether something may still use it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.stage != ViewStage::Idle
+    }
+
+    /// Whether it ends, is assumed not to be in use and is not idle.
+    pub(crate) fn is_hasty(&self) -> bool {
+        let assumed = self.request.is_some_and(|request| request.assume_not_in_use);
+        self.stage == ViewStage::Retiring && assumed
+    }
+}
+
 impl Resource {
     /// How many members are live that `call` does not end.
     pub fn members_outside(&self, call: Option<Serial<Call>>) -> u32 {

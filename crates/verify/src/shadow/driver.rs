@@ -25,7 +25,7 @@ pub struct Call {
 #[derive(Debug, Default)]
 pub struct DriverPointer {
     /// The pool block of that address, if there is or was one.
-    pub block: Option<Block>,
+    pub block: Option<Box<Block>>,
     /// The objects that the driver uses it for.
     pub uses: SmallVec<[PointerUse; 1]>,
     /// The last allocation it was used for, even when that is destroyed.
@@ -96,12 +96,12 @@ impl DriverPointer {
 
     /// The block, while it is not freed.
     pub fn allocated_block(&self) -> Option<&Block> {
-        self.block.as_ref().filter(|block| block.freed.is_none())
+        self.block.as_deref().filter(|block| block.freed.is_none())
     }
 
     /// Where the block was freed, if it was.
     pub fn freed(&self) -> Option<&Text> {
-        self.block.as_ref()?.freed.as_ref()
+        self.block.as_deref()?.freed.as_ref()
     }
 
     /// The first allocation or resource it stands for whose end the driver was not called for.

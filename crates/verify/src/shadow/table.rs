@@ -13,27 +13,30 @@
 /// An entry of the index: a serial number, and one plus the slot of its record. Zero is a free place.
 type Entry = (u32, u32);
 
-/// The place of a number in an index with this mask.
+/// The place of a number in an index of `1 << (64 - shift)` entries.
 #[inline]
-fn own_place(serial: u32, mask: usize) -> usize {
-    // The upper half of the product depends on every bit of the number.
-    (u64::from(serial).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask
+fn own_place(serial: u32, shift: u32) -> usize {
+    // The upper bits of the product depend on every bit of the number.
+    (u64::from(serial).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// The smallest index.
-const SMALLEST: usize = 8;
+/// The shift of an index that has no entry yet, and of the smallest one.
+const EMPTY: u32 = 63;
+const SMALLEST: u32 = 61;
 
 /// Records of one kind of object by their serial numbers.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     index: Vec<Entry>,
+    /// See [`own_place`].
+    shift: u32,
     slots: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { index: Vec::new(), slots: Vec::new(), free: Vec::new() }
+        Self { index: Vec::new(), shift: EMPTY, slots: Vec::new(), free: Vec::new() }
     }
 }
 
@@ -43,106 +46,139 @@ impl<T> Table<T> {
         self.slots.len() - self.free.len()
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
     pub(crate) fn get(&self, serial: u32) -> Option<&T> {
-        let place = self.find(serial)?;
-        self.slots.get(self.index[place].1 as usize - 1)?.as_ref()
+        let slot = self.slot(serial)?;
+        self.slots.get(slot)?.as_ref()
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, serial: u32) -> Option<&mut T> {
-        let place = self.find(serial)?;
-        self.slots.get_mut(self.index[place].1 as usize - 1)?.as_mut()
+        let slot = self.slot(serial)?;
+        self.slots.get_mut(slot)?.as_mut()
     }
 
     /// Adds a record, or replaces it.
+    #[inline]
     pub(crate) fn insert(&mut self, serial: u32, record: T) {
-        if let Some(known) = self.get_mut(serial) {
-            *known = record;
-            return;
+        match self.slot(serial) {
+            Some(slot) => self.slots[slot] = Some(record),
+            None => {
+                self.add(serial, record);
+            }
         }
-        self.add(serial, record);
     }
 
     /// The record of a number, which is made if there is none.
+    #[inline]
     pub(crate) fn get_or_insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
-        let slot = match self.find(serial) {
-            Some(place) => self.index[place].1 as usize - 1,
+        let slot = match self.slot(serial) {
+            Some(slot) => slot,
             None => self.add(serial, make()),
         };
         flight::invariant(self.slots[slot].as_mut(), "an entry of the index has a record")
     }
 
     /// Removes a record, if there is one.
+    #[inline]
     pub(crate) fn remove(&mut self, serial: u32) {
-        let Some(mut gap) = self.find(serial) else { return };
-        let slot = self.index[gap].1 - 1;
-        self.slots[slot as usize] = None;
-        self.free.push(slot);
+        if let Some(slot) = self.remove_entry(serial) {
+            self.slots[slot as usize] = None;
+            self.free.push(slot);
+        }
+    }
+
+    /// Removes an entry of the index. Returns its slot.
+    fn remove_entry(&mut self, serial: u32) -> Option<u32> {
+        let index = &mut self.index[..];
+        let mask = index.len().wrapping_sub(1);
+        let mut gap = own_place(serial, self.shift);
+        let slot = loop {
+            let (number, slot) = *index.get(gap)?;
+            let slot = slot.checked_sub(1)?;
+            if number == serial {
+                break slot;
+            }
+            gap = (gap + 1) & mask;
+        };
         // Entries behind the gap move into it, unless their first place is behind the gap.
-        let mask = self.index.len() - 1;
         let mut place = gap;
         loop {
             place = (place + 1) & mask;
-            let (number, slot) = self.index[place];
+            let (number, slot) = index[place];
             if slot == 0 {
                 break;
             }
-            let first = own_place(number, mask);
+            let first = own_place(number, self.shift);
             if place.wrapping_sub(first) & mask >= place.wrapping_sub(gap) & mask {
-                self.index[gap] = (number, slot);
+                index[gap] = (number, slot);
                 gap = place;
             }
         }
-        self.index[gap] = (0, 0);
+        index[gap] = (0, 0);
+        Some(slot)
     }
 
-    /// The place of a number in the index.
-    #[inline]
-    fn find(&self, serial: u32) -> Option<usize> {
-        let mask = self.index.len().wrapping_sub(1);
-        let mut place = own_place(serial, mask);
+    /// The slot of a number.
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
+    fn slot(&self, serial: u32) -> Option<usize> {
+        let place = own_place(serial, self.shift);
+        let (number, slot) = *self.index.get(place)?;
+        // A free place has no slot, whatever its number.
+        let slot = slot.checked_sub(1)?;
+        if number == serial { Some(slot as usize) } else { self.search(serial, place) }
+    }
+
+    /// The slot of a number that is not at its own place.
+    #[inline(never)]
+    fn search(&self, serial: u32, mut place: usize) -> Option<usize> {
+        let mask = self.index.len() - 1;
         loop {
-            let (number, slot) = *self.index.get(place)?;
-            if slot == 0 {
-                return None;
-            }
-            if number == serial {
-                return Some(place);
-            }
             place = (place + 1) & mask;
+            let (number, slot) = self.index[place];
+            let slot = slot.checked_sub(1)?;
+            if number == serial {
+                return Some(slot as usize);
+            }
         }
     }
 
     /// Adds a record of a new number. Returns its slot.
+    #[inline]
     fn add(&mut self, serial: u32, record: T) -> usize {
         if self.index.len() < 2 * (self.len() + 1) {
             self.grow();
         }
         let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = Some(record);
             slot as usize
         } else {
-            self.slots.push(None);
+            self.slots.push(Some(record));
             self.slots.len() - 1
         };
-        self.slots[slot] = Some(record);
         let entry = (serial, u32::try_from(slot + 1).unwrap_or(u32::MAX));
-        Self::put(&mut self.index, entry);
+        Self::put(&mut self.index, self.shift, entry);
         slot
     }
 
+    #[cold]
     fn grow(&mut self) {
-        let mut larger = vec![(0, 0); (self.index.len() * 2).max(SMALLEST)];
+        let shift = if self.index.is_empty() { SMALLEST } else { self.shift - 1 };
+        let mut larger = vec![(0, 0); 1 << (64 - shift)];
         for entry in self.index.drain(..).filter(|entry| entry.1 != 0) {
-            Self::put(&mut larger, entry);
+            Self::put(&mut larger, shift, entry);
         }
-        self.index = larger;
+        (self.index, self.shift) = (larger, shift);
     }
 
     /// Puts an entry at the first free place.
-    fn put(index: &mut [Entry], entry: Entry) {
+    #[inline]
+    fn put(index: &mut [Entry], shift: u32, entry: Entry) {
         let mask = index.len() - 1;
-        let mut place = own_place(entry.0, mask);
+        let mut place = own_place(entry.0, shift);
         while index[place].1 != 0 {
             place = (place + 1) & mask;
         }

@@ -15,8 +15,10 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["handle.shared"], RuleId::ALLOC_CREATE_008, global_handle_if_shared),
     Rule::on(&["handle.published"], RuleId::ALLOC_CREATE_020, device_not_lost),
     Rule::on(&["allocation.created"], RuleId::ALLOC_CREATE_021, private_data_matches),
-    Rule::on(&["driver-handle.set"], RuleId::KMD_ALLOC_001, driver_handle_unique),
-    Rule::on(&["driver-handle.set"], RuleId::KMD_DESTROY_012, driver_handle_not_stale),
+    Rule::on(&["driver-handle.set"], RuleId::KMD_ALLOC_001, driver_handle_unique)
+        .about(&[Kind::Allocation]),
+    Rule::on(&["driver-handle.set"], RuleId::KMD_DESTROY_012, driver_handle_not_stale)
+        .about(&[Kind::Allocation]),
     Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_002, has_size),
     Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_003, pitch_size_sufficient),
     Rule::on(&["allocation.created"], RuleId::WT_ALLOC_001, layout_is_possible),

@@ -22,12 +22,15 @@ pub(crate) static RULES: &[Rule] = &[
         ],
         RuleId::KMD_DESTROY_002,
         allocation_freed,
-    ),
+    )
+    .about(&[Kind::Allocation]),
     Rule::on(&["ddi.destroys", "pool.corrupted"], RuleId::KMD_DESTROY_003, freed_data_unreachable),
-    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_004, resource_freed),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_004, resource_freed)
+        .about(&[Kind::Resource]),
     Rule::on(&["pool.freed", "ddi.resource"], RuleId::KMD_DESTROY_005, kept_resource_not_freed),
     Rule::on(&["ddi.resource"], RuleId::KMD_DESTROY_006, resource_destroyed_with_last),
-    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_007, empty_resource_freed),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_007, empty_resource_freed)
+        .about(&[Kind::Resource]),
     Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_008, destroy_does_not_wait)
         .of(&[DESTROY_ALLOCATION]),
     Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_009, destroy_succeeds).of(&[DESTROY_ALLOCATION]),

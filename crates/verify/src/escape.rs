@@ -7,7 +7,8 @@ use flight::{Component, Event, EventKind, RuleId};
 /// The rules on escapes. That level two is exclusive and idle is a rule on threading levels.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.escapes"], RuleId::DEV_LIFE_010, level_two_if_hardware_access),
-    Rule::on(&["leave"], RuleId::DEV_LIFE_014, unresolved_escape_fails),
+    Rule::on(&["leave"], RuleId::DEV_LIFE_014, unresolved_escape_fails)
+        .in_entries(&["D3DKMTEscape"]),
 ];
 
 const STATUS_INVALID_PARAMETER: u32 = 0xC000_000D;

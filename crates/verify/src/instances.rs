@@ -18,7 +18,8 @@ pub(crate) static RULES: &[Rule] = &[
         &["instance.created", "paging.done", "leave"],
         RuleId::KMD_ALLOC_015,
         instance_handle_matches,
-    ),
+    )
+    .in_entries(&[LOCK]),
     Rule::on(&["instance.created"], RuleId::KMD_ALLOC_016, instance_limit),
 ];
 

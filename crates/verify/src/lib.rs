@@ -40,6 +40,7 @@ pub mod shadow;
 mod alias;
 mod catalogue;
 mod cause;
+mod dispatch;
 mod entry_name;
 mod sentence;
 mod verifier;

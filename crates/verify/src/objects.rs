@@ -12,13 +12,16 @@ use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 /// The rules on adapters, devices, contexts and handle data.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.call"], RuleId::KMD_PNP_001, one_adapter_not_declined).of_plain(&[ADD_DEVICE]),
-    Rule::on(&["driver-handle.ended", "pool.leaked"], RuleId::KMD_PNP_003, adapter_freed),
-    Rule::on(&["driver-handle.set"], RuleId::KMD_DEV_001, device_has_driver_handle),
+    Rule::on(&["driver-handle.ended", "pool.leaked"], RuleId::KMD_PNP_003, adapter_freed)
+        .about(&[Kind::Adapter]),
+    Rule::on(&["driver-handle.set"], RuleId::KMD_DEV_001, device_has_driver_handle)
+        .about(&[Kind::Device]),
     Rule::on(&["driver-handle.ended", "ddi.return"], RuleId::KMD_DEV_002, device_freed)
-        .of(&[DESTROY_DEVICE]),
+        .of(&[DESTROY_DEVICE])
+        .about(&[Kind::Device]),
     Rule::on(&["ddi.return"], RuleId::KMD_DEV_004, no_device_limit).of(&[CREATE_DEVICE]),
     Rule::on(&["ddi.return"], RuleId::KMD_CTX_001, fails_only_for_memory).of(&[CREATE_CONTEXT]),
-    Rule::on(&["driver-handle.ended"], RuleId::KMD_CTX_006, context_freed),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_CTX_006, context_freed).about(&[Kind::Context]),
     Rule::on(&["ddi.ends"], RuleId::KMD_CTX_007, context_idle),
     Rule::on(&["callback"], RuleId::KMD_OPEN_004, acquires_to_open),
     Rule::on(&["ddi.destroys"], RuleId::ALLOC_DESTROY_019, data_not_held),

@@ -1,7 +1,7 @@
 //! Rules over history: data, and one function each.
 
 use crate::shadow::Shadows;
-use flight::{Component, Event, RuleId, Text};
+use flight::{Component, Event, Kind, RuleId, Text};
 
 /// A rule over history: an id, the events it judges, and one function.
 ///
@@ -19,6 +19,10 @@ pub struct Rule {
     pub other_ddis: &'static [&'static str],
     /// Of plain calls ([`Shadows::is_plain_call`]), the DDIs whose calls it judges; `None` for all.
     pub plain_ddis: Option<&'static [&'static str]>,
+    /// The entry points whose returns to a client (`leave`) it judges; empty for all.
+    pub entries: &'static [&'static str],
+    /// The kinds of objects whose driver handles it judges; empty for all.
+    pub kinds: &'static [Kind],
     /// Judges one of them.
     pub judge: Judge,
 }
@@ -29,7 +33,8 @@ pub type Judge = fn(&Event, &Shadows) -> Verdict;
 impl Rule {
     /// A rule that judges events of these names.
     pub(crate) const fn on(events: &'static [&'static str], id: RuleId, judge: Judge) -> Self {
-        Self { id, events, ddis: &[], other_ddis: &[], plain_ddis: None, judge }
+        let (ddis, other_ddis, plain_ddis): (&[_], &[_], _) = (&[], &[], None);
+        Self { id, events, ddis, other_ddis, plain_ddis, entries: &[], kinds: &[], judge }
     }
 
     /// The rule, if of the calls and returns of DDIs it judges only those of these.
@@ -48,6 +53,28 @@ impl Rule {
     pub(crate) const fn of_plain(mut self, ddis: &'static [&'static str]) -> Self {
         self.plain_ddis = Some(ddis);
         self
+    }
+
+    /// The rule, if of the returns to a client it judges only those from these entry points.
+    pub(crate) const fn in_entries(mut self, entries: &'static [&'static str]) -> Self {
+        self.entries = entries;
+        self
+    }
+
+    /// The rule, if of driver handles it judges only those of objects of these kinds.
+    pub(crate) const fn about(mut self, kinds: &'static [Kind]) -> Self {
+        self.kinds = kinds;
+        self
+    }
+
+    /// Whether it judges returns to a client from an entry point.
+    pub(crate) fn is_in(&self, entry: &str) -> bool {
+        self.entries.is_empty() || self.entries.contains(&entry)
+    }
+
+    /// Whether it judges driver handles of objects of a kind.
+    pub(crate) fn is_about(&self, kind: Kind) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&kind)
     }
 
     /// Whether it judges the calls or returns of a DDI.
@@ -184,7 +211,7 @@ pub static ALL: &[&[Rule]] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{EventKind, Irql, Kind, Subject};
+    use flight::{EventKind, Irql, Subject};
     use std::collections::BTreeSet;
 
     #[test]

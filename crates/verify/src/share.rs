@@ -10,7 +10,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["share.queried"], RuleId::ALLOC_SHARE_002, sum_fits_return_field),
     Rule::on(&["share.opened"], RuleId::ALLOC_SHARE_005, total_size_returned),
     Rule::on(&["device.state-queried"], RuleId::DEV_LIFE_007, loss_reason_stable),
-    Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_fixed_limit),
+    Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_fixed_limit).in_entries(&ENDLESS),
 ];
 
 /// The state that is reported for a working device.

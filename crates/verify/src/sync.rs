@@ -17,7 +17,8 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["sync.signalled", "sync.destroyed"], RuleId::SYNC_CREATE_008, cpu_signal_visible),
     Rule::on(&["gpu-wait.satisfied"], RuleId::SYNC_CREATE_009, wait_satisfied),
     Rule::on(&["gpu-wait.released"], RuleId::WT_SYNC_001, not_destroyed_under_wait),
-    Rule::on(&["gpu-wait.satisfied", "leave"], RuleId::SYNC_CREATE_010, waiter_matches_kind),
+    Rule::on(&["gpu-wait.satisfied", "leave"], RuleId::SYNC_CREATE_010, waiter_matches_kind)
+        .in_entries(&[WAIT]),
     Rule::on(&["packet.submitted"], RuleId::SYNC_CREATE_012, packet_after_wait),
     Rule::on(&["sync.signalled"], RuleId::SYNC_CREATE_014, broadcast_complete),
     Rule::on(&["sync.handles-returned"], RuleId::SYNC_CREATE_017, handles_returned),

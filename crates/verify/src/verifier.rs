@@ -2,15 +2,15 @@
 
 use crate::catalogue::{self, Severity};
 use crate::cause::cause;
+use crate::dispatch::{self, NameCache, NamedJudges, RuleJudge};
 use crate::entry_name::CurrentCalls;
-use crate::rule::{self, BrokenRule, Judge, Rule, Verdict};
+use crate::rule::{BrokenRule, Judge, Verdict};
 use crate::sentence::sentence;
 use crate::shadow::Shadows;
 use crate::statuses;
 use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::LazyLock;
 
 /// The maximum number of event numbers in a finding.
 const EVENTS: usize = 8;
@@ -146,110 +146,6 @@ pub struct Verifier {
     events: u64,
 }
 
-/// What is known of names that are constants, each near a place that its address determines. A name
-/// that finds no free place there takes that of another one.
-#[derive(Debug)]
-struct NameCache([Option<KnownName>; CACHED_NAMES]);
-
-/// More than the DDIs that a flight calls again and again.
-const CACHED_NAMES: usize = 64;
-
-/// At how many places from its own on a name can be.
-const NEAR_PLACES: usize = 4;
-
-/// What is known of a name that is a constant.
-#[derive(Clone, Copy, Debug)]
-struct KnownName {
-    name: &'static str,
-    rules: RulesOfDdi,
-    was_called: bool,
-}
-
-impl Default for NameCache {
-    fn default() -> Self {
-        Self([None; CACHED_NAMES])
-    }
-}
-
-impl NameCache {
-    /// What is known of a name, if it is a constant.
-    #[inline]
-    fn find(&mut self, name: &Text) -> Option<&mut KnownName> {
-        let Text::Borrowed(name) = *name else { return None };
-        let mixed = (name.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let own = (mixed >> 58) as usize;
-        let is_it = |known: &Option<KnownName>| {
-            known.as_ref().is_some_and(|known| std::ptr::eq(known.name, name))
-        };
-        let place = if is_it(&self.0[own]) { own } else { self.find_near(name, own) };
-        self.0[place].as_mut()
-    }
-
-    /// The place of a name that is not at its own place. It gets one if it has none.
-    #[inline(never)]
-    fn find_near(&mut self, name: &'static str, own: usize) -> usize {
-        let places = || (own..own + NEAR_PLACES).map(|place| place % CACHED_NAMES);
-        let known_at = |place: usize| self.0[place].as_ref();
-        if let Some(known) = places()
-            .find(|place| known_at(*place).is_some_and(|known| std::ptr::eq(known.name, name)))
-        {
-            return known;
-        }
-        let place = places().find(|place| known_at(*place).is_none()).unwrap_or(own);
-        let rules = RulesOfDdi::find(name);
-        self.0[place] = Some(KnownName { name, rules, was_called: false });
-        place
-    }
-}
-
-/// What judges an event: a rule without what its dispatch needs.
-#[derive(Clone, Copy, Debug)]
-struct RuleJudge {
-    judge: Judge,
-    id: RuleId,
-}
-
-/// Judges, in the order of the tables of rules.
-type JudgeList = Vec<RuleJudge>;
-
-/// The judges of each event, by the index of its name in [`EventKind::NAMES`].
-static JUDGES_BY_EVENT: LazyLock<Vec<JudgeList>> =
-    LazyLock::new(|| EventKind::NAMES.iter().map(|name| judges_on(name, |_| true)).collect());
-
-/// The judges of the call, of a plain call and of the return of a DDI.
-#[derive(Clone, Copy, Debug)]
-struct RulesOfDdi {
-    call: &'static [RuleJudge],
-    plain_call: &'static [RuleJudge],
-    returns: &'static [RuleJudge],
-}
-
-/// The judges of each DDI that a rule names; those of all others under an empty name.
-static JUDGES_BY_DDI: LazyLock<BTreeMap<&str, [JudgeList; 3]>> = LazyLock::new(|| {
-    let rules = rule::ALL.iter().copied().flatten();
-    let named = rules.flat_map(|rule| {
-        let plain = rule.plain_ddis.unwrap_or_default();
-        rule.ddis.iter().chain(rule.other_ddis).chain(plain)
-    });
-    let judges = |name: &str| {
-        [
-            judges_on("ddi.call", |rule| rule.is_of(name)),
-            judges_on("ddi.call", |rule| rule.is_of_plain(name)),
-            judges_on("ddi.return", |rule| rule.is_of(name)),
-        ]
-    };
-    named.copied().chain([""]).map(|name| (name, judges(name))).collect()
-});
-
-impl RulesOfDdi {
-    fn find(name: &str) -> Self {
-        let rules = JUDGES_BY_DDI.get(name).or_else(|| JUDGES_BY_DDI.get(""));
-        let [call, plain_call, returns] =
-            rules.map_or([&[][..]; 3], |lists| lists.each_ref().map(|list| &**list));
-        Self { call, plain_call, returns }
-    }
-}
-
 /// The findings, and for each rule, component and place the causes with the places of their
 /// findings.
 #[derive(Debug, Default)]
@@ -272,12 +168,15 @@ impl Verifier {
         self.events += 1;
         let judges = match &event.kind {
             EventKind::DdiCall { name, threading_level, adapter, .. } => {
-                let rules = self.note_call(name);
+                let judges = self.note_call(name);
                 let plain = self.shadows.is_plain_call(threading_level, *adapter);
-                if plain { rules.plain_call } else { rules.call }
+                if plain { judges.plain_call } else { judges.call }
             }
-            EventKind::DdiReturn { name, .. } => self.rules_of_ddi(name).returns,
-            kind => &JUDGES_BY_EVENT[kind.index()],
+            EventKind::DdiReturn { name, .. } => self.names.judges(name).returns,
+            EventKind::Leave { call, .. } => self.names.judges(call).leave,
+            EventKind::DriverHandleSet { of } => dispatch::of_handle_set(of.kind),
+            EventKind::DriverHandleEnded { of, .. } => dispatch::of_handle_end(of.kind),
+            kind => dispatch::of_event(kind),
         };
         for judge in judges {
             match (judge.judge)(event, &self.shadows) {
@@ -356,26 +255,24 @@ impl Verifier {
         }
     }
 
-    /// The rules that judge the calls of a DDI.
+    /// Notes that an entry point was called. Returns the judges of its name.
     #[inline]
-    fn rules_of_ddi(&mut self, name: &Text) -> RulesOfDdi {
-        self.names.find(name).map_or_else(|| RulesOfDdi::find(name), |known| known.rules)
-    }
-
-    /// Notes that an entry point was called. Returns the rules that judge its calls.
-    #[inline]
-    fn note_call(&mut self, name: &Text) -> RulesOfDdi {
-        if let Some(known) = self.names.find(name) {
-            if !known.was_called {
-                known.was_called = true;
-                self.called.insert(name.to_string());
+    fn note_call(&mut self, name: &Text) -> NamedJudges {
+        match self.names.find(name) {
+            Some(known) => {
+                if !known.was_called {
+                    known.was_called = true;
+                    self.called.insert(name.to_string());
+                }
+                known.judges
             }
-            return known.rules;
+            None => {
+                if !self.called.contains(&**name) {
+                    self.called.insert(name.to_string());
+                }
+                NamedJudges::of(name)
+            }
         }
-        if !self.called.contains(&**name) {
-            self.called.insert(name.to_string());
-        }
-        RulesOfDdi::find(name)
     }
 
     /// The findings, in the order of their first occurrence, each with its consequences.
@@ -414,13 +311,6 @@ impl Verifier {
 fn returned_ddi(shadows: &Shadows, event: &Event, argument: &Text) -> Option<Text> {
     let call = shadows.call_of(event).filter(|_| argument == flight::DDI_RETURN);
     call.map(|call| call.name.clone())
-}
-
-/// The judges of events of that name, of those rules that a condition chooses.
-fn judges_on(name: &str, chosen: impl Fn(&Rule) -> bool) -> JudgeList {
-    let rules = rule::ALL.iter().copied().flatten();
-    let on_it = rules.filter(|rule| rule.events.contains(&name) && chosen(rule));
-    on_it.map(|rule| RuleJudge { judge: rule.judge, id: rule.id }).collect()
 }
 
 /// The numbers of the events that led to this one, in order, with this one last: the trails of its

@@ -114,14 +114,10 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
     if to.kind != Kind::Allocation || event.subject.number == 0 {
         return Verdict::NotApplicable;
     }
-    let driver_handle = shadows.driver_pointer(event.subject);
-    let freed = driver_handle
+    let dead = shadows
+        .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_deref())
-        .and_then(|block| block.freed.as_ref());
-    let dead = driver_handle
-        .and_then(|driver_pointer| driver_pointer.allocation)
-        .filter(|serial| serial != to)
-        .zip(freed);
+        .and_then(|block| block.allocation.filter(|serial| serial != to).zip(block.freed.as_ref()));
     let Some((dead, freed)) = dead else { return Verdict::Holds };
     let message = format!(
         "{CREATE_ALLOCATION} returned {} as the hAllocation of {to}, but that was the driver handle of {dead}, \

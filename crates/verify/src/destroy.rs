@@ -167,7 +167,8 @@ fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolCorrupted { offset } = event.kind {
         let driver_handle = shadows.driver_pointer(event.subject);
         let Some((of, block)) = driver_handle.and_then(|driver_pointer| {
-            driver_pointer.allocation.zip(driver_pointer.block.as_deref())
+            let block = driver_pointer.block.as_deref()?;
+            Some((block.allocation?, block))
         }) else {
             return Verdict::NotApplicable;
         };

@@ -48,43 +48,39 @@ pub(crate) fn of_handle_end(kind: Kind) -> &'static [RuleJudge] {
 }
 
 /// The judges of the events of an entry point.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct NamedJudges {
     /// The call of a DDI.
-    pub(crate) call: &'static [RuleJudge],
+    pub(crate) call: JudgeList,
     /// A plain call of a DDI.
-    pub(crate) plain_call: &'static [RuleJudge],
+    pub(crate) plain_call: JudgeList,
     /// The return from a DDI.
-    pub(crate) returns: &'static [RuleJudge],
+    pub(crate) returns: JudgeList,
     /// The end of a client call.
-    pub(crate) leave: &'static [RuleJudge],
+    pub(crate) leave: JudgeList,
 }
 
 /// The judges of each name that a rule names; those of all others under an empty name.
-static BY_NAME: LazyLock<BTreeMap<&str, [JudgeList; 4]>> = LazyLock::new(|| {
+static BY_NAME: LazyLock<BTreeMap<&str, NamedJudges>> = LazyLock::new(|| {
     let rules = rule::ALL.iter().copied().flatten();
     let named = rules.flat_map(|rule| {
         let plain = rule.plain_ddis.unwrap_or_default();
         rule.ddis.iter().chain(rule.other_ddis).chain(plain).chain(rule.entries)
     });
-    let judges = |name: &str| {
-        [
-            judges_on("ddi.call", |rule| rule.is_of(name)),
-            judges_on("ddi.call", |rule| rule.is_of_plain(name)),
-            judges_on("ddi.return", |rule| rule.is_of(name)),
-            judges_on("leave", |rule| rule.is_in(name)),
-        ]
+    let judges = |name: &str| NamedJudges {
+        call: judges_on("ddi.call", |rule| rule.is_of(name)),
+        plain_call: judges_on("ddi.call", |rule| rule.is_of_plain(name)),
+        returns: judges_on("ddi.return", |rule| rule.is_of(name)),
+        leave: judges_on("leave", |rule| rule.is_in(name)),
     };
     named.copied().chain([""]).map(|name| (name, judges(name))).collect()
 });
 
 impl NamedJudges {
     /// The judges of a name.
-    pub(crate) fn of(name: &str) -> Self {
-        let lists = BY_NAME.get(name).or_else(|| BY_NAME.get(""));
-        let [call, plain_call, returns, leave] =
-            lists.map_or([&[][..]; 4], |lists| lists.each_ref().map(|list| &**list));
-        Self { call, plain_call, returns, leave }
+    pub(crate) fn of(name: &str) -> &'static Self {
+        let judges = BY_NAME.get(name).or_else(|| BY_NAME.get(""));
+        flight::invariant(judges, "every name has judges")
     }
 }
 
@@ -110,7 +106,7 @@ const NEAR_PLACES: usize = 4;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownName {
     name: &'static str,
-    pub(crate) judges: NamedJudges,
+    pub(crate) judges: &'static NamedJudges,
     pub(crate) was_called: bool,
 }
 
@@ -123,7 +119,7 @@ impl Default for NameCache {
 impl NameCache {
     /// The judges of a name.
     #[inline]
-    pub(crate) fn judges(&mut self, name: &Text) -> NamedJudges {
+    pub(crate) fn judges(&mut self, name: &Text) -> &'static NamedJudges {
         self.find(name).map_or_else(|| NamedJudges::of(name), |known| known.judges)
     }
 
@@ -247,8 +243,7 @@ mod tests {
             for name in EventKind::NAMES.iter().copied().chain(["DxgkDdiDestroyAllocation"]) {
                 let found = names.judges(&Text::Borrowed(name));
                 let own = NamedJudges::of(name);
-                assert!(std::ptr::eq(found.call, own.call), "{name}");
-                assert!(std::ptr::eq(found.leave, own.leave), "{name}");
+                assert!(std::ptr::eq(found, own), "{name}");
             }
         }
         let destroy = names.judges(&Text::Borrowed("DxgkDdiDestroyAllocation"));

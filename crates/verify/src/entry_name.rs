@@ -14,6 +14,7 @@ pub(crate) struct CurrentCalls(Vec<Vec<Text>>);
 
 impl CurrentCalls {
     /// Records the start of a call.
+    #[inline(never)]
     pub(crate) fn enter(&mut self, thread: u32, call: &Text) {
         let thread = thread as usize;
         if thread >= THREADS {
@@ -26,6 +27,7 @@ impl CurrentCalls {
     }
 
     /// Records the end of a call.
+    #[inline(never)]
     pub(crate) fn leave(&mut self, thread: u32) {
         if let Some(calls) = self.0.get_mut(thread as usize) {
             calls.pop();

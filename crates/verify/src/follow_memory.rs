@@ -4,9 +4,8 @@
 //! ends; a driver handle has the object it stands for and the pool block at that address.
 
 use crate::follow::decrement;
-use crate::shadow::memory::Memory;
 use crate::shadow::{
-    Allocation, Block, DriverPointer, PointerUse, Resource, ResourceView, RetireRequest,
+    Allocation, Block, DriverPointer, PointerUse, Rare, Resource, ResourceView, RetireRequest,
     Retirement, SharedData, View, ViewStage,
 };
 use crate::shadow::{Key, Serial, Shadows, call_of};
@@ -87,8 +86,8 @@ impl Shadows {
         if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind
         {
             let driver_handle = self.early_handles.get(&event.subject).copied();
-            let (in_call, views, busy, held, ended_by, limit) = (None, 0, 0, 0, None, None);
-            let memory = Memory::default();
+            let (in_call, views, busy, held, ended_by) = (None, 0, 0, 0, None);
+            let memory = Rare::default();
             let allocation = Allocation {
                 adapter: adapter.into(),
                 creator: creator.into(),
@@ -100,7 +99,6 @@ impl Shadows {
                 busy,
                 data_references: held,
                 ended_by,
-                limit,
             };
             self.begin(event, allocation);
             self.with_resource(resource, |resource| resource.live += 1);
@@ -127,7 +125,9 @@ impl Shadows {
                 });
             }
             EventKind::AllocationDecommitted {} => (),
-            EventKind::AllocationLimited { limit: most } => allocation.limit = Some(most),
+            EventKind::AllocationLimited { limit: most } => {
+                allocation.memory.instance_limit = Some(most)
+            }
             EventKind::HandleDataAcquired { .. } => allocation.data_references += 1,
             EventKind::HandleDataReleased { .. } => decrement(&mut allocation.data_references),
             EventKind::DdiDestroys { .. } if in_call.is_none() => {
@@ -161,7 +161,7 @@ impl Shadows {
             // The event names the device's view of the resource, or the resource itself.
             let named = self.resource_view(resource).map(|view| view.resource);
             let resource = named.or_else(|| resource.serial());
-            let (stage, retirement, request, close_called) = (ViewStage::Live, None, None, false);
+            let (stage, retirement, request, close_called) = (ViewStage::Live, None, 0, false);
             let known = self.allocation(allocation);
             let view = View {
                 allocation: allocation.into(),
@@ -170,6 +170,7 @@ impl Shadows {
                 stage,
                 retirement,
                 request,
+                assumed_idle: false,
                 close_called,
                 driver_handle: None,
                 creator: known.is_some_and(|allocation| allocation.creator == device),
@@ -177,11 +178,7 @@ impl Shadows {
                     .map(|allocation| allocation.memory.requirements)
                     .unwrap_or_default(),
                 resident: 0,
-                lock_requested: 0,
-                not_written: false,
-                offered: 0,
-                reclaimed: false,
-                newest: allocation,
+                memory: Rare::default(),
             };
             self.begin(event, view);
             self.with_allocation(allocation, |allocation| {
@@ -269,10 +266,11 @@ impl Shadows {
         if view.stage != ViewStage::Live {
             return;
         }
-        (view.stage, view.retirement, view.request) =
-            (ViewStage::Retiring, Some(retirement), request);
+        (view.stage, view.retirement) = (ViewStage::Retiring, Some(retirement));
+        view.request = request.map_or(0, |request| request.seq);
+        view.assumed_idle = request.is_some_and(|request| request.assume_not_in_use);
         let (device, resource) = (view.device, view.resource);
-        if request.is_some_and(|request| request.assume_not_in_use) {
+        if view.assumed_idle {
             self.with_device(device, |device| device.hasty += 1);
         }
         if let Some(resource) = resource {
@@ -328,6 +326,7 @@ impl Shadows {
                     freed,
                     leaked,
                     kept_of: None,
+                    allocation: None,
                 };
                 // The last block of that address has memory for this one.
                 let last = self.driver_pointer_mut(subject).and_then(|it| it.block.take());
@@ -399,8 +398,7 @@ impl Shadows {
             driver_handle.uses.push(PointerUse { of: to, ending: false, lent_in: None });
         }
         if to.kind == Kind::Allocation {
-            driver_handle.allocation = Some(to.into());
-            driver_handle.reuse();
+            driver_handle.reuse(to.into());
         }
         let known = match to.kind {
             Kind::Allocation => {

@@ -23,10 +23,7 @@ fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
 fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PoolCorrupted { offset } = &event.kind else { return Verdict::Holds };
     // Data behind an allocation has a rule of its own.
-    if shadows
-        .driver_pointer(event.subject)
-        .is_some_and(|driver_handle| driver_handle.allocation.is_some())
-    {
+    if shadows.driver_pointer(event.subject).is_some_and(DriverPointer::is_of_allocation) {
         return Verdict::NotApplicable;
     }
     let block = describe(event, shadows);

@@ -13,6 +13,7 @@ mod driver;
 pub mod keyed_mutex;
 mod map;
 pub mod memory;
+mod rare;
 mod retirement;
 pub mod stream;
 pub mod sync;
@@ -20,12 +21,15 @@ mod table;
 pub mod tdr;
 
 pub use adapter::{ActiveCall, Adapter, Node, NodeFences};
-pub use allocation::{Allocation, Instance, Resource, ResourceView, SharedData, View, ViewStage};
+pub use allocation::{
+    Allocation, Instance, Resource, ResourceView, SharedData, View, ViewMemory, ViewStage,
+};
 pub use client::{ClientCall, Process};
 pub use device::{Context, Device, Packet};
 pub use driver::{Block, Call, DriverPointer, PointerUse};
 pub(crate) use map::Trail;
 pub use map::{Key, Serial, Shadowed};
+pub use rare::{Rare, Usual};
 pub use retirement::{ResourceGroup, RetireRequest, Retirement};
 pub(crate) use table::Table;
 

@@ -170,43 +170,50 @@ impl Verifier {
             EventKind::DdiCall { name, threading_level, adapter, .. } => {
                 let judges = self.note_call(name);
                 let plain = self.shadows.is_plain_call(threading_level, *adapter);
-                if plain { judges.plain_call } else { judges.call }
+                if plain { &judges.plain_call[..] } else { &judges.call }
             }
-            EventKind::DdiReturn { name, .. } => self.names.judges(name).returns,
-            EventKind::Leave { call, .. } => self.names.judges(call).leave,
+            EventKind::DdiReturn { name, .. } => &self.names.judges(name).returns,
+            EventKind::Leave { call, .. } => &self.names.judges(call).leave,
             EventKind::DriverHandleSet { of } => dispatch::of_handle_set(of.kind),
             EventKind::DriverHandleEnded { of, .. } => dispatch::of_handle_end(of.kind),
-            kind => dispatch::of_event(kind),
+            kind => {
+                match kind {
+                    EventKind::Enter { call } => self.calls.enter(event.thread, call),
+                    EventKind::KsCall { name, .. } | EventKind::UmdCall { name } => {
+                        self.note_call(name);
+                    }
+                    EventKind::RuleBroken { .. }
+                    | EventKind::RuleRepeated { .. }
+                    | EventKind::UmdCallback { .. }
+                    | EventKind::UmdCallbackReturn { .. }
+                    | EventKind::EntryMissing { .. } => self.note(event),
+                    _ => (),
+                }
+                dispatch::of_event(kind)
+            }
         };
         for judge in judges {
-            match (judge.judge)(event, &self.shadows) {
-                Verdict::NotApplicable => continue,
-                Verdict::Holds => (),
-                Verdict::Broken(broken) => self.add_finding(event, *judge, *broken, false),
-                Verdict::Warning(broken) => self.add_finding(event, *judge, *broken, true),
+            let verdict = (judge.judge)(event, &self.shadows);
+            if matches!(verdict, Verdict::NotApplicable) {
+                continue;
             }
             self.rule_counts.increment(judge.id);
-        }
-        match &event.kind {
-            EventKind::Enter { call } => self.calls.enter(event.thread, call),
-            EventKind::Leave { .. } => self.calls.leave(event.thread),
-            EventKind::KsCall { name, .. } | EventKind::UmdCall { name } => {
-                self.note_call(name);
+            if !matches!(verdict, Verdict::Holds) {
+                self.add_finding(event, *judge, verdict);
             }
-            EventKind::RuleBroken { .. }
-            | EventKind::RuleRepeated { .. }
-            | EventKind::UmdCallback { .. }
-            | EventKind::UmdCallbackReturn { .. }
-            | EventKind::EntryMissing { .. } => self.note(event),
-            _ => (),
+        }
+        if let EventKind::Leave { .. } = event.kind {
+            self.calls.leave(event.thread); // A finding of its judges is about the call.
         }
         self.shadows.follow(event);
     }
 
     /// Adds the finding of a judge.
     #[cold]
-    fn add_finding(&mut self, event: &Event, judge: RuleJudge, broken: BrokenRule, warns: bool) {
-        let BrokenRule { component, argument, message } = broken;
+    fn add_finding(&mut self, event: &Event, judge: RuleJudge, verdict: Verdict) {
+        let warns = matches!(verdict, Verdict::Warning(_));
+        let (Verdict::Broken(broken) | Verdict::Warning(broken)) = verdict else { return };
+        let BrokenRule { component, argument, message } = *broken;
         // A user-mode driver's calls on behalf of a client are attributed to the driver.
         let back =
             component == Component::Client && self.callback_depths.contains_key(&event.thread);
@@ -257,7 +264,7 @@ impl Verifier {
 
     /// Notes that an entry point was called. Returns the judges of its name.
     #[inline]
-    fn note_call(&mut self, name: &Text) -> NamedJudges {
+    fn note_call(&mut self, name: &Text) -> &'static NamedJudges {
         match self.names.find(name) {
             Some(known) => {
                 if !known.was_called {

@@ -1,23 +1,26 @@
 //! A table of records by serial number: a few instructions to find one, and memory for as many as are
 //! there at once.
 //!
-//! Numbers are looked up many times for each event. So the index is a plain array of pairs: a number
+//! Numbers are looked up many times for each event. So the index is a plain array of slots: a number
 //! is searched from its own place on, and removing one closes the gap. Neighbours have places far
 //! apart, because neighbours live at the same time and would be searched one behind the other.
 //!
 //! The number that was found last is found again without the index: most look-ups for an event are
 //! about the same objects as those before.
 //!
+//! A table that never had more than a few records at once has no index: its numbers are searched one
+//! by one. Most kinds of objects, such as adapters and driver calls, are so few.
+//!
 //! # Invariants
 //!
-//! 1. The size of the index is a power of two, at least twice the number of records.
+//! 1. The size of the index is zero, or a power of two that is at least twice the number of slots.
 //! 2. From the first place of a number to its entry, no place is free.
 //! 3. The record of the number that was found last is in its slot, or nowhere if that is [`NOWHERE`].
 
 use std::cell::Cell;
 
-/// An entry of the index: a serial number, and one plus the slot of its record. Zero is a free place.
-type Entry = (u32, u32);
+/// An entry of the index: one plus the slot of a record. Zero is a free place.
+type Entry = u32;
 
 /// The place of a number in an index of `1 << (64 - shift)` entries.
 #[inline]
@@ -29,9 +32,11 @@ fn own_place(serial: u32, shift: u32) -> usize {
 /// No slot.
 const NOWHERE: u32 = u32::MAX;
 
-/// The shift of an index that has no entry yet, and of the smallest one.
-const EMPTY: u32 = 63;
-const SMALLEST: u32 = 61;
+/// The maximum number of slots without an index.
+const FEW: usize = 8;
+
+/// The shift of the smallest index.
+const SMALLEST: u32 = 59;
 
 /// Records of one kind of object by their serial numbers.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub(crate) struct Table<T> {
     /// See [`own_place`].
     shift: u32,
     slots: Vec<Option<T>>,
+    /// The number of the record in each slot.
+    numbers: Vec<u32>,
     free: Vec<u32>,
     /// The number that was found last, and its slot.
     last: Cell<(u32, u32)>,
@@ -47,8 +54,14 @@ pub(crate) struct Table<T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        let (index, slots, free) = (Vec::new(), Vec::new(), Vec::new());
-        Self { index, shift: EMPTY, slots, free, last: Cell::new((0, NOWHERE)) }
+        Self {
+            index: Vec::new(),
+            shift: SMALLEST,
+            slots: Vec::new(),
+            numbers: Vec::new(),
+            free: Vec::new(),
+            last: Cell::new((0, NOWHERE)),
+        }
     }
 }
 
@@ -74,7 +87,8 @@ impl<T> Table<T> {
     /// Adds a record, or replaces it.
     #[inline]
     pub(crate) fn insert(&mut self, serial: u32, record: T) {
-        let slot = self.slot(serial);
+        // A table of short-lived records is often empty.
+        let slot = if self.len() == 0 { NOWHERE as usize } else { self.slot(serial) };
         match self.slots.get_mut(slot) {
             Some(known) => *known = Some(record),
             None => {
@@ -96,42 +110,39 @@ impl<T> Table<T> {
     /// Removes a record, if there is one.
     #[inline]
     pub(crate) fn remove(&mut self, serial: u32) {
-        if let Some(slot) = self.remove_entry(serial) {
-            self.slots[slot as usize] = None;
+        let slot = self.slot(serial);
+        if slot < self.slots.len() {
+            self.slots[slot] = None;
+            let slot = slot as u32; // The number of slots fits.
+            if !self.index.is_empty() {
+                self.remove_entry(slot);
+            }
             self.free.push(slot);
             self.last.set((serial, NOWHERE));
         }
     }
 
-    /// Removes an entry of the index. Returns its slot.
-    fn remove_entry(&mut self, serial: u32) -> Option<u32> {
-        let index = &mut self.index[..];
-        let mask = index.len().wrapping_sub(1);
-        let mut gap = own_place(serial, self.shift);
-        let slot = loop {
-            let (number, slot) = *index.get(gap)?;
-            let slot = slot.checked_sub(1)?;
-            if number == serial {
-                break slot;
-            }
+    /// Removes the entry of a slot from the index.
+    fn remove_entry(&mut self, slot: u32) {
+        let (index, numbers) = (&mut self.index[..], &self.numbers[..]);
+        let mask = index.len() - 1;
+        let mut gap = own_place(numbers[slot as usize], self.shift) & mask;
+        while index[gap] != slot + 1 {
             gap = (gap + 1) & mask;
-        };
+        }
         // Entries behind the gap move into it, unless their first place is behind the gap.
         let mut place = gap;
         loop {
             place = (place + 1) & mask;
-            let (number, slot) = index[place];
-            if slot == 0 {
-                break;
-            }
-            let first = own_place(number, self.shift);
+            let entry = index[place];
+            let Some(slot) = entry.checked_sub(1) else { break };
+            let first = own_place(numbers[slot as usize], self.shift);
             if place.wrapping_sub(first) & mask >= place.wrapping_sub(gap) & mask {
-                index[gap] = (number, slot);
+                index[gap] = entry;
                 gap = place;
             }
         }
-        index[gap] = (0, 0);
-        Some(slot)
+        index[gap] = 0;
     }
 
     /// The slot of a number, which is not a slot if there is no record.
@@ -143,16 +154,22 @@ impl<T> Table<T> {
         slot as usize
     }
 
-    /// The same, with the index.
+    /// The same, searched.
     #[inline(never)]
     fn search(&self, serial: u32) -> u32 {
-        let mask = self.index.len().wrapping_sub(1);
-        let mut place = own_place(serial, self.shift);
-        let slot = loop {
-            match self.index.get(place) {
-                None | Some((_, 0)) => break NOWHERE,
-                Some((number, slot)) if *number == serial => break slot - 1,
-                Some(_) => place = (place + 1) & mask,
+        let slot = if self.index.is_empty() {
+            let mut slots = self.numbers.iter().zip(&self.slots).zip(0..);
+            let found = slots.find(|((number, record), _)| **number == serial && record.is_some());
+            found.map_or(NOWHERE, |(_, slot)| slot)
+        } else {
+            let mask = self.index.len() - 1;
+            let mut place = own_place(serial, self.shift) & mask;
+            loop {
+                match self.index[place].checked_sub(1) {
+                    None => break NOWHERE,
+                    Some(slot) if self.numbers[slot as usize] == serial => break slot,
+                    Some(_) => place = (place + 1) & mask,
+                }
             }
         };
         self.last.set((serial, slot));
@@ -162,38 +179,51 @@ impl<T> Table<T> {
     /// Adds a record of a new number. Returns its slot.
     #[inline]
     fn add(&mut self, serial: u32, record: T) -> usize {
-        if self.index.len() < 2 * (self.len() + 1) {
-            self.grow();
-        }
         let slot = if let Some(slot) = self.free.pop() {
             self.slots[slot as usize] = Some(record);
-            slot as usize
+            self.numbers[slot as usize] = serial;
+            slot
         } else {
             self.slots.push(Some(record));
-            self.slots.len() - 1
+            self.numbers.push(serial);
+            u32::try_from(self.slots.len() - 1).unwrap_or(NOWHERE - 1)
         };
-        let number = u32::try_from(slot).unwrap_or(NOWHERE - 1);
-        Self::put(&mut self.index, self.shift, (serial, number + 1));
-        self.last.set((serial, number));
-        slot
+        if self.slots.len() > FEW {
+            self.add_entry(serial, slot);
+        }
+        self.last.set((serial, slot));
+        slot as usize
     }
 
+    /// Adds the entry of a new record to the index.
+    #[inline]
+    fn add_entry(&mut self, serial: u32, slot: u32) {
+        if self.index.len() < 2 * self.slots.len() {
+            self.grow();
+        } else {
+            Self::put(&mut self.index, self.shift, serial, slot + 1);
+        }
+    }
+
+    /// Makes an index of twice the size, for all records.
     #[cold]
     fn grow(&mut self) {
-        let shift = if self.index.is_empty() { SMALLEST } else { self.shift - 1 };
-        let mut larger = vec![(0, 0); 1 << (64 - shift)];
-        for entry in self.index.drain(..).filter(|entry| entry.1 != 0) {
-            Self::put(&mut larger, shift, entry);
+        if !self.index.is_empty() {
+            self.shift -= 1;
         }
-        (self.index, self.shift) = (larger, shift);
+        self.index = vec![0; 1 << (64 - self.shift)];
+        let records = self.numbers.iter().zip(&self.slots).zip(1..);
+        for ((number, _), entry) in records.filter(|((_, record), _)| record.is_some()) {
+            Self::put(&mut self.index, self.shift, *number, entry);
+        }
     }
 
-    /// Puts an entry at the first free place.
+    /// Puts the entry of a number at the first free place.
     #[inline]
-    fn put(index: &mut [Entry], shift: u32, entry: Entry) {
+    fn put(index: &mut [Entry], shift: u32, serial: u32, entry: Entry) {
         let mask = index.len() - 1;
-        let mut place = own_place(entry.0, shift);
-        while index[place].1 != 0 {
+        let mut place = own_place(serial, shift) & mask;
+        while index[place] != 0 {
             place = (place + 1) & mask;
         }
         index[place] = entry;

@@ -130,6 +130,11 @@ impl Kind {
         KINDS[self as usize].1
     }
 
+    /// All kinds, in their order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        KINDS.iter().map(|(kind, _)| *kind)
+    }
+
     /// The kind of that name.
     pub fn find(name: &str) -> Option<Self> {
         KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)

@@ -36,7 +36,8 @@ pub(crate) static RULES: &[Rule] = &[
         RuleId::KMD_PROC_001,
         process_object_lifetime,
     ),
-    Rule::on(&["driver-handle.ended"], RuleId::KMD_PROC_002, process_freed),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_PROC_002, process_freed)
+        .about(&[Kind::AddressSpace]),
     Rule::on(&["packet.submitted", "root.set"], RuleId::KMD_PT_001, root_set_before_run),
     Rule::on(&["root.set", "page-table.destroyed"], RuleId::KMD_PT_006, old_root),
 ];

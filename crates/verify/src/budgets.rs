@@ -1,7 +1,7 @@
 //! What is reported to clients about their memory: residency, budget, and how many bytes to trim.
 
 use crate::rule::{Rule, Verdict};
-use crate::shadow::Shadows;
+use crate::shadow::{Shadows, View};
 use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on residency queries and budgets.
@@ -16,7 +16,7 @@ fn residency_of_every_member(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::ResidencyQueried { of: Some(of), result } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let newest = shadows.view(event.subject).map(|view| view.newest);
+    let newest = shadows.view(event.subject).map(View::newest);
     let Some(it) = newest.and_then(|newest| shadows.memory(newest)) else {
         return Verdict::NotApplicable;
     };

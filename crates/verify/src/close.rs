@@ -1,7 +1,7 @@
 //! `DxgkDdiOpenAllocation` and `DxgkDdiCloseAllocation`: rules on what the kernel passes, and on
 //! what the driver must not free.
 
-use crate::ddi::CLOSE_ALLOCATION;
+use crate::ddi::{CLOSE_ALLOCATION, OPEN_ALLOCATION};
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, Kind, RuleId};
@@ -9,7 +9,7 @@ use flight::{Component, Event, EventKind, Kind, RuleId};
 /// The rules on opening and closing.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.opens"], RuleId::ALLOC_SHARE_004, whole_resource_opened),
-    Rule::on(&["ddi.return"], RuleId::KMD_OPEN_006, openable_by_any_device),
+    Rule::on(&["ddi.return"], RuleId::KMD_OPEN_006, openable_by_any_device).of(&[OPEN_ALLOCATION]),
     Rule::on(&["pool.freed"], RuleId::KMD_OPEN_007, allocation_data_left_alone),
     Rule::on(&["ddi.closes"], RuleId::KMD_OPEN_008, closed_in_one_call),
     Rule::on(&["ddi.closes"], RuleId::KMD_OPEN_009, closed_once),
@@ -41,7 +41,7 @@ fn openable_by_any_device(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(device) = call.opens_for else { return Verdict::NotApplicable };
     // A crash, an absent entry and a lack of memory do not depend on the device.
     let kept = ["ok", "no-memory", "crashed", "absent"].contains(&&**result);
-    Verdict::holds_if(kept, Component::Driver, name.clone(), || {
+    Verdict::holds_if(kept, Component::Driver, name, || {
         format!(
             "{name} refused to open what another device created for {device} ({result}), but any \
              device of the adapter may open it"
@@ -56,14 +56,14 @@ fn allocation_data_left_alone(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let Some(live) = driver_handle.live_object() else { return Verdict::Holds };
     let handle = if live.kind == Kind::Resource { "hResource" } else { "hAllocation" };
-    let block = driver_handle.block.as_ref();
+    let block = driver_handle.block.as_deref();
     let size =
         block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
     let message = format!(
         "{CLOSE_ALLOCATION} freed the pool block behind the {handle} of {live}{size}, but {live} \
          is not destroyed yet"
     );
-    Verdict::Broken(Component::Driver, CLOSE_ALLOCATION.into(), message)
+    Verdict::broken(Component::Driver, CLOSE_ALLOCATION.into(), message)
 }
 
 fn closed_in_one_call(event: &Event, shadows: &Shadows) -> Verdict {
@@ -97,7 +97,7 @@ fn closed_once(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let message =
         format!("{} is given to {CLOSE_ALLOCATION} for {device}, but {but}", event.subject);
-    Verdict::Broken(Component::Kernel, LIST.into(), message)
+    Verdict::broken(Component::Kernel, LIST.into(), message)
 }
 
 #[cfg(test)]

@@ -15,8 +15,10 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["handle.shared"], RuleId::ALLOC_CREATE_008, global_handle_if_shared),
     Rule::on(&["handle.published"], RuleId::ALLOC_CREATE_020, device_not_lost),
     Rule::on(&["allocation.created"], RuleId::ALLOC_CREATE_021, private_data_matches),
-    Rule::on(&["driver-handle.set"], RuleId::KMD_ALLOC_001, driver_handle_unique),
-    Rule::on(&["driver-handle.set"], RuleId::KMD_DESTROY_012, driver_handle_not_stale),
+    Rule::on(&["driver-handle.set"], RuleId::KMD_ALLOC_001, driver_handle_unique)
+        .about(&[Kind::Allocation]),
+    Rule::on(&["driver-handle.set"], RuleId::KMD_DESTROY_012, driver_handle_not_stale)
+        .about(&[Kind::Allocation]),
     Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_002, has_size),
     Rule::on(&["allocation.created"], RuleId::KMD_ALLOC_003, pitch_size_sufficient),
     Rule::on(&["allocation.created"], RuleId::WT_ALLOC_001, layout_is_possible),
@@ -85,7 +87,7 @@ fn driver_handle_unique(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     let broken = |message| {
-        Verdict::Broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
+        Verdict::broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
     };
     if event.subject.number == 0 {
         return broken(format!(
@@ -112,14 +114,10 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
     if to.kind != Kind::Allocation || event.subject.number == 0 {
         return Verdict::NotApplicable;
     }
-    let driver_handle = shadows.driver_pointer(event.subject);
-    let freed = driver_handle
-        .and_then(|driver_pointer| driver_pointer.block.as_ref())
-        .and_then(|block| block.freed.as_ref());
-    let dead = driver_handle
-        .and_then(|driver_pointer| driver_pointer.allocation)
-        .filter(|serial| serial != to)
-        .zip(freed);
+    let dead = shadows
+        .driver_pointer(event.subject)
+        .and_then(|driver_pointer| driver_pointer.block.as_deref())
+        .and_then(|block| block.allocation.filter(|serial| serial != to).zip(block.freed.as_ref()));
     let Some((dead, freed)) = dead else { return Verdict::Holds };
     let message = format!(
         "{CREATE_ALLOCATION} returned {} as the hAllocation of {to}, but that was the driver handle of {dead}, \
@@ -127,7 +125,7 @@ fn driver_handle_not_stale(event: &Event, shadows: &Shadows) -> Verdict {
          has it",
         event.subject
     );
-    Verdict::Broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
+    Verdict::broken(Component::Driver, "DxgkDdiCreateAllocation, hAllocation".into(), message)
 }
 
 fn has_size(event: &Event, _shadows: &Shadows) -> Verdict {
@@ -169,7 +167,7 @@ fn layout_is_possible(event: &Event, _shadows: &Shadows) -> Verdict {
     };
     let place = format!("{CREATE_ALLOCATION}, {member}");
     let message = format!("{CREATE_ALLOCATION} gave {} {why}", event.subject);
-    Verdict::Broken(Component::Driver, place.into(), message)
+    Verdict::broken(Component::Driver, place.into(), message)
 }
 
 fn last_driver_handle_used(event: &Event, shadows: &Shadows) -> Verdict {
@@ -200,7 +198,7 @@ fn failed_create_undone(event: &Event, shadows: &Shadows) -> Verdict {
     }
     match call.blocks.first() {
         None => Verdict::Holds,
-        Some((block, bytes, tag)) => Verdict::Broken(
+        Some((block, bytes, tag)) => Verdict::broken(
             Component::Driver,
             CREATE_ALLOCATION.into(),
             format!(

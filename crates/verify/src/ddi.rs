@@ -51,7 +51,6 @@ pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 /// as `DxgkDdiSubmitCommand`; `DxgkDdiCreateProcess`, `DxgkDdiDestroyProcess`, the two DDIs of root
 /// page tables and the two of the CPU host aperture as their neighbours, at `PASSIVE_LEVEL`.
 const LEVELS: &[(&str, Irql)] = &[
-    // The DDIs of every packet are first, because the list is searched in order.
     (SUBMIT, Irql::Dispatch),
     ("DxgkDdiSubmitCommand", Irql::Dispatch),
     ("DxgkDdiInterruptRoutine", Irql::Device),
@@ -101,5 +100,43 @@ const LEVELS: &[(&str, Irql)] = &[
 
 /// The level a DDI is documented to be called at; none if it may be called at any level.
 pub fn documented_level(name: &str) -> Option<Irql> {
-    LEVELS.iter().find(|(ddi, _)| *ddi == name).map(|(_, level)| *level)
+    let mut place = level_place(name.as_bytes());
+    while let Some((ddi, level)) = LEVEL_PLACES[place] {
+        if ddi == name {
+            return Some(level);
+        }
+        place = (place + 1) % LEVEL_PLACES.len();
+    }
+    None
+}
+
+/// The levels, each at the first free place from that of its name on: they are read at each call.
+static LEVEL_PLACES: [Option<(&str, Irql)>; 128] = {
+    let mut places = [None; 128];
+    let mut index = 0;
+    while index < LEVELS.len() {
+        let mut place = level_place(LEVELS[index].0.as_bytes());
+        while places[place].is_some() {
+            place = (place + 1) % places.len();
+        }
+        places[place] = Some(LEVELS[index]);
+        index += 1;
+    }
+    places
+};
+
+/// The place of a name, by its length and four of its letters.
+const fn level_place(name: &[u8]) -> usize {
+    let length = name.len();
+    if length < 10 {
+        return 0;
+    }
+    let letters = [name[7], name[9], name[length / 2], name[length - 2]];
+    let mut place = length;
+    let mut index = 0;
+    while index < letters.len() {
+        place = place * 5 + letters[index] as usize;
+        index += 1;
+    }
+    place % 128
 }

@@ -22,12 +22,15 @@ pub(crate) static RULES: &[Rule] = &[
         ],
         RuleId::KMD_DESTROY_002,
         allocation_freed,
-    ),
+    )
+    .about(&[Kind::Allocation]),
     Rule::on(&["ddi.destroys", "pool.corrupted"], RuleId::KMD_DESTROY_003, freed_data_unreachable),
-    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_004, resource_freed),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_004, resource_freed)
+        .about(&[Kind::Resource]),
     Rule::on(&["pool.freed", "ddi.resource"], RuleId::KMD_DESTROY_005, kept_resource_not_freed),
     Rule::on(&["ddi.resource"], RuleId::KMD_DESTROY_006, resource_destroyed_with_last),
-    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_007, empty_resource_freed),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_DESTROY_007, empty_resource_freed)
+        .about(&[Kind::Resource]),
     Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_008, destroy_does_not_wait)
         .of(&[DESTROY_ALLOCATION]),
     Rule::on(&["ddi.return"], RuleId::KMD_DESTROY_009, destroy_succeeds).of(&[DESTROY_ALLOCATION]),
@@ -84,10 +87,15 @@ fn destroy_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
 /// (our decision): it is a warning if the block is used again or freed by the end of
 /// `DxgkDdiStopDevice`. So a block that is kept is judged when that is known.
 fn allocation_freed(event: &Event, shadows: &Shadows) -> Verdict {
+    if let EventKind::DriverHandleEnded { of, .. } | EventKind::DriverHandleSet { of } = event.kind
+        && of.kind != Kind::Allocation
+    {
+        return Verdict::NotApplicable;
+    }
     let pointer = shadows.driver_pointer(event.subject);
-    let block = pointer.and_then(|driver_pointer| driver_pointer.block.as_ref());
-    if let EventKind::DriverHandleEnded { of, .. } = event.kind {
-        let freed = block.filter(|_| of.kind == Kind::Allocation && event.subject.number != 0);
+    let block = pointer.and_then(|driver_pointer| driver_pointer.block.as_deref());
+    if let EventKind::DriverHandleEnded { .. } = event.kind {
+        let freed = block.filter(|_| event.subject.number != 0);
         let freed = freed.is_some_and(|block| block.freed.is_some());
         return if freed { Verdict::Holds } else { Verdict::NotApplicable };
     }
@@ -100,21 +108,18 @@ fn allocation_freed(event: &Event, shadows: &Shadows) -> Verdict {
          ({bytes} bytes, tag {tag})"
     );
     let later = match event.kind {
-        EventKind::DriverHandleSet { of: next } if next.kind == Kind::Allocation => {
-            format!("is not freed before {next} gets it")
-        }
-        EventKind::DriverHandleSet { .. } => return Verdict::NotApplicable,
+        EventKind::DriverHandleSet { of: next } => format!("is not freed before {next} gets it"),
         EventKind::PoolFreed {} => {
             let call = shadows.call_of(event).map(|call| call.name.clone());
             format!("is not freed before {}", call.unwrap_or("a later time".into()))
         }
         _ => {
-            return Verdict::Broken(Component::Driver, LIST.into(), format!("{kept} is not freed"));
+            return Verdict::broken(Component::Driver, LIST.into(), format!("{kept} is not freed"));
         }
     };
     let page = "the page: the memory behind a handle is released before the call returns, and \
                 cannot be postponed";
-    Verdict::Warning(Component::Driver, LIST.into(), format!("{kept} {later}; {page}"))
+    Verdict::warning(Component::Driver, LIST.into(), format!("{kept} {later}; {page}"))
 }
 
 fn resource_freed(event: &Event, shadows: &Shadows) -> Verdict {
@@ -143,7 +148,7 @@ fn freed(
     handle: &str,
 ) -> Verdict {
     let Some(Block { bytes, tag, freed, leaked, .. }) =
-        driver_handle.and_then(|driver_handle| driver_handle.block.as_ref())
+        driver_handle.and_then(|driver_handle| driver_handle.block.as_deref())
     else {
         return Verdict::NotApplicable;
     };
@@ -162,13 +167,14 @@ fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolCorrupted { offset } = event.kind {
         let driver_handle = shadows.driver_pointer(event.subject);
         let Some((of, block)) = driver_handle.and_then(|driver_pointer| {
-            driver_pointer.allocation.zip(driver_pointer.block.as_ref())
+            let block = driver_pointer.block.as_deref()?;
+            Some((block.allocation?, block))
         }) else {
             return Verdict::NotApplicable;
         };
         let (argument, found) = written_place(event, shadows);
         let Block { bytes, tag, .. } = block;
-        return Verdict::Broken(
+        return Verdict::broken(
             Component::Driver,
             argument,
             format!(
@@ -199,7 +205,7 @@ fn kept_resource_not_freed(event: &Event, shadows: &Shadows) -> Verdict {
             "{argument} freed the pool block behind the hResource of {of}, but {of} was not to be \
              destroyed"
         );
-        Verdict::Broken(Component::Driver, argument.clone(), message)
+        Verdict::broken(Component::Driver, argument.clone(), message)
     };
     if let EventKind::DdiResource { driver_handle, .. } = event.kind {
         let Some(driver_handle) = shadows

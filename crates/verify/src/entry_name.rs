@@ -3,7 +3,7 @@
 //! Entry points that share an implementation, such as `D3DKMTDestroyAllocation` and
 //! `D3DKMTDestroyAllocation2`, also share their rules, whose places name one of them.
 
-use flight::{Event, EventKind, Text};
+use flight::Text;
 
 /// More virtual threads than any flight has.
 pub(crate) const THREADS: usize = 1 << 16;
@@ -13,25 +13,24 @@ pub(crate) const THREADS: usize = 1 << 16;
 pub(crate) struct CurrentCalls(Vec<Vec<Text>>);
 
 impl CurrentCalls {
-    /// Records the start or the end of a call.
-    pub(crate) fn follow(&mut self, event: &Event) {
-        match &event.kind {
-            EventKind::Enter { call } => {
-                let thread = event.thread as usize;
-                if thread >= THREADS {
-                    return; // Not a number that a host gives: a trace was edited.
-                }
-                if self.0.len() <= thread {
-                    self.0.resize_with(thread + 1, Vec::new);
-                }
-                self.0[thread].push(call.clone());
-            }
-            EventKind::Leave { .. } => {
-                if let Some(calls) = self.0.get_mut(event.thread as usize) {
-                    calls.pop();
-                }
-            }
-            _ => (),
+    /// Records the start of a call.
+    #[inline(never)]
+    pub(crate) fn enter(&mut self, thread: u32, call: &Text) {
+        let thread = thread as usize;
+        if thread >= THREADS {
+            return; // Not a number that a host gives: a trace was edited.
+        }
+        if self.0.len() <= thread {
+            self.0.resize_with(thread + 1, Vec::new);
+        }
+        self.0[thread].push(call.clone());
+    }
+
+    /// Records the end of a call.
+    #[inline(never)]
+    pub(crate) fn leave(&mut self, thread: u32) {
+        if let Some(calls) = self.0.get_mut(thread as usize) {
+            calls.pop();
         }
     }
 

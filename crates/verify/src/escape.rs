@@ -7,7 +7,8 @@ use flight::{Component, Event, EventKind, RuleId};
 /// The rules on escapes. That level two is exclusive and idle is a rule on threading levels.
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.escapes"], RuleId::DEV_LIFE_010, level_two_if_hardware_access),
-    Rule::on(&["leave"], RuleId::DEV_LIFE_014, unresolved_escape_fails),
+    Rule::on(&["leave"], RuleId::DEV_LIFE_014, unresolved_escape_fails)
+        .in_entries(&["D3DKMTEscape"]),
 ];
 
 const STATUS_INVALID_PARAMETER: u32 = 0xC000_000D;
@@ -41,7 +42,7 @@ fn unresolved_escape_fails(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let harmless = status.0 == STATUS_INVALID_PARAMETER && !client_call.delivered;
-    Verdict::holds_if(harmless, Component::Kernel, call.clone(), || {
+    Verdict::holds_if(harmless, Component::Kernel, call, || {
         let came = if client_call.delivered { "came" } else { "did not come" };
         format!(
             "an escape for a missing object returned {:#010x}, and {came} to the driver",

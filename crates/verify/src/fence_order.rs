@@ -22,7 +22,7 @@ fn fence_order(event: &Event, shadows: &Shadows) -> Verdict {
         None => "was given no work".into(),
     };
     let message = format!("{} reported fence {fence}, but {but}", event.subject);
-    Verdict::Broken(Component::Driver, "DxgkCbNotifyInterrupt, SubmissionFenceId".into(), message)
+    Verdict::broken(Component::Driver, "DxgkCbNotifyInterrupt, SubmissionFenceId".into(), message)
 }
 
 #[cfg(test)]

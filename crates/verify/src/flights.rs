@@ -230,10 +230,14 @@ const RECOVERY: &str = "
     adapter:9 adapter.stopped
 ";
 
+/// Good flights, one behind the other, in which every history rule judges.
+pub(crate) fn good_flights() -> String {
+    [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES, RECOVERY, STREAM].concat()
+}
+
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
-    let flight =
-        [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES, RECOVERY, STREAM].concat();
+    let flight = good_flights();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {

@@ -19,23 +19,38 @@ use smallvec::SmallVec;
 impl Shadows {
     /// Records an event, after the rules have judged it.
     pub(crate) fn follow(&mut self, event: &Event) {
+        let thread = event.thread as usize;
+        match self.last_events.get_mut(thread) {
+            Some(last) => self.event_before = std::mem::replace(last, event.seq),
+            None => {
+                self.event_before = event.seq;
+                if thread < THREADS {
+                    self.last_events.resize(thread + 1, 0);
+                    self.last_events[thread] = event.seq;
+                }
+            }
+        }
         match event.subject.kind {
             Kind::Process => self.follow_process(event),
+            Kind::Allocation => self.follow_allocation(event),
+            Kind::View => self.follow_view(event),
+            Kind::Retirement => self.follow_retirement(event),
+            Kind::Call => self.follow_call(event),
+            Kind::DriverPointer => self.follow_word(event),
+            _ => self.follow_other(event),
+        }
+    }
+
+    /// Records an event of a kind of object that has fewer events.
+    #[inline(never)]
+    fn follow_other(&mut self, event: &Event) {
+        match event.subject.kind {
             Kind::Adapter => self.follow_adapter(event),
             Kind::Node => self.follow_node(event),
             Kind::Device => self.follow_device(event),
             Kind::Context => self.follow_context(event),
             Kind::Resource => self.follow_resource(event),
             Kind::ResourceView => self.follow_resource_view(event),
-            Kind::Allocation => self.follow_allocation(event),
-            Kind::View => self.follow_view(event),
-            Kind::Retirement => self.follow_retirement(event),
-            Kind::Call => {
-                if !self.follow_stream_call(event) {
-                    self.follow_call(event);
-                }
-            }
-            Kind::DriverPointer => self.follow_word(event),
             Kind::Segment => self.follow_segment(event),
             Kind::Paging => self.follow_paging(event),
             Kind::PagingQueue => self.follow_queue(event),
@@ -51,38 +66,43 @@ impl Shadows {
             Kind::PageTable => self.follow_table(event),
             Kind::KeyedMutex => self.follow_keyed(event),
             Kind::Instance => self.follow_instance(event),
-            Kind::Run
-            | Kind::PagingQueueFence
-            | Kind::UserAdapter
-            | Kind::UserDevice
-            | Kind::Surfaces => (),
             Kind::KsDevice
             | Kind::Filter
             | Kind::Pin
             | Kind::Allocator
             | Kind::Frame
             | Kind::StreamPointer => self.follow_stream_object(event),
+            Kind::Run
+            | Kind::PagingQueueFence
+            | Kind::UserAdapter
+            | Kind::UserDevice
+            | Kind::Surfaces
+            | Kind::Process
+            | Kind::Allocation
+            | Kind::View
+            | Kind::Retirement
+            | Kind::Call
+            | Kind::DriverPointer => (),
         }
-        self.mark(event);
-        let thread = event.thread as usize;
-        if self.last_events.len() <= thread && thread < THREADS {
-            self.last_events.resize(thread + 1, 0);
-        }
-        if let Some(last) = self.last_events.get_mut(thread) {
-            *last = event.seq;
-        }
+        self.mark_subject(event);
     }
 
+    #[inline(never)]
     fn follow_process(&mut self, event: &Event) {
         match event.kind {
-            EventKind::ProcessEnded {} => return self.end(event.subject),
-            EventKind::HandlePublished { of: to, .. } => self.count_queue_handle(to, true),
-            EventKind::HandleClosed { of, .. } => self.count_queue_handle(of, false),
+            EventKind::ProcessEnded {} => return self.end_subject::<Process>(event),
+            EventKind::HandlePublished { of, .. } => {
+                self.count_queue_handle(of, true);
+                self.count_sync_handle(event.subject, &event.kind);
+            }
+            EventKind::HandleClosed { of, .. } => {
+                self.count_queue_handle(of, false);
+                self.count_sync_handle(event.subject, &event.kind);
+            }
+            EventKind::HandleShared { .. } => self.count_sync_handle(event.subject, &event.kind),
             _ => (),
         }
-        self.count_sync_handle(event.subject, &event.kind);
-        let Some(process) = self.first::<Process>(event.subject) else { return };
-        process.handles.follow(&event.kind);
+        let Some(process) = self.first_marked::<Process>(event.subject, event.seq) else { return };
         match &event.kind {
             EventKind::Enter { call } => {
                 process.has_called = true;
@@ -101,23 +121,33 @@ impl Shadows {
             }
             EventKind::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
-                call.map(|at| process.calls.remove(at));
+                call.map(|at| remove_near_end(&mut process.calls, at));
             }
             EventKind::ProcessLeaked { .. } => process.leaked += 1,
-            what => {
-                let Some(call) = process.call_mut(event.thread) else { return };
-                match what {
-                    EventKind::EscapeRequested { resolved, .. } => call.unresolved = !resolved,
-                    EventKind::HandleReserved { handle } => call.reserved.push(handle.0),
-                    EventKind::HandleCancelled { handle } => {
-                        call.reserved.retain(|number| *number != handle.0);
-                    }
-                    EventKind::HandlePublished { handle, .. } => {
-                        call.published.get_or_insert(handle.0);
-                    }
-                    _ => (),
+            EventKind::HandleReserved { handle } => {
+                process.handles.reserve(handle.0);
+                if let Some(call) = process.call_mut(event.thread) {
+                    call.reserved.push(handle.0);
                 }
             }
+            EventKind::HandleCancelled { handle } => {
+                process.handles.cancel(handle.0);
+                if let Some(call) = process.call_mut(event.thread) {
+                    call.reserved.retain(|number| *number != handle.0);
+                }
+            }
+            EventKind::HandlePublished { handle, .. } => {
+                if let Some(call) = process.call_mut(event.thread) {
+                    call.published.get_or_insert(handle.0);
+                }
+            }
+            EventKind::HandleClosed { handle, .. } => process.handles.close(handle.0),
+            EventKind::EscapeRequested { resolved, .. } => {
+                if let Some(call) = process.call_mut(event.thread) {
+                    call.unresolved = !resolved;
+                }
+            }
+            _ => (),
         }
     }
 
@@ -323,6 +353,7 @@ impl Shadows {
         });
     }
 
+    #[inline(never)]
     fn follow_call(&mut self, event: &Event) {
         match &event.kind {
             EventKind::DdiCall { name, threading_level: class, adapter, process, .. } => {
@@ -334,10 +365,9 @@ impl Shadows {
                     opens_for: None,
                     gpu_wait: None,
                 };
-                self.start(event.subject, call);
+                self.begin(event, call);
                 if name == ddi::BUILD_PAGING_BUFFER {
-                    let before = self.last_events.get(event.thread as usize).copied();
-                    self.builds.insert(event.thread, before.unwrap_or(event.seq));
+                    self.builds.insert(event.thread, self.event_before);
                 }
                 if name == ddi::CREATE_ALLOCATION {
                     self.with_process(*process, |process| {
@@ -347,21 +377,24 @@ impl Shadows {
                             .for_each(|client_call| client_call.creates = true);
                     });
                 }
-                if let Some(adapter) = self.first::<Adapter>(*adapter) {
+                let process = process.map(Serial::from);
+                if let Some(adapter) = self.first_marked::<Adapter>(*adapter, event.seq) {
                     adapter.dpc &= name != ddi::DPC;
                     adapter.active_calls.push(ActiveCall {
                         call: event.subject.into(),
                         name: name.clone(),
                         thread: event.thread,
                         threading_level: class.clone(),
-                        process: process.map(Serial::from),
+                        process,
                     });
                 }
-                self.mark_other::<Adapter>(*adapter, event.seq);
             }
-            EventKind::DdiEscapes { .. } => self.note_delivered(event),
+            EventKind::DdiEscapes { .. } => {
+                self.note_delivered(event);
+                self.mark_subject(event);
+            }
             EventKind::DriverWaited { object: what, ended } => {
-                let call = self.call_mut(event.subject);
+                let call = self.subject_mut::<Call>(event);
                 // A thread of its own lets another continue: that is a lock by another name.
                 if let Some(call) = call.filter(|_| ended != "set at passive") {
                     call.gpu_wait = Some(format!("{what}, {ended}").into());
@@ -369,28 +402,16 @@ impl Shadows {
             }
             EventKind::DdiReturn { name, result, .. } => {
                 let Some(call) = self.call_mut(event.subject) else { return };
-                let owner = call.adapter;
-                let (left, ends) =
-                    (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
-                let kept = left.len();
-                self.end(event.subject);
+                let (owner, kept) = (call.adapter, call.blocks.len());
                 if result != "ok" {
-                    self.driver_failed = true;
-                    self.note_failed_call(event, owner);
+                    self.follow_failed_call(event, name, result);
                 }
-                if result != "ok" && name == "DxgkDdiResetEngine" {
-                    self.must_reset(owner, "a reset of one of its engines has failed");
-                }
-                // What this call leaves behind is reported with the call, and not again.
-                let failed = name == "DxgkDdiCreateAllocation" && result != "ok";
-                let left = left.into_iter().map(|entry| entry.0).filter(|_| failed);
-                let ends = ends.into_iter().filter(|_| result == "crashed");
-                for driver_handle in left.chain(ends) {
-                    self.with_driver_pointer(driver_handle, DriverPointer::leak);
-                }
+                self.end_subject::<Call>(event);
                 let shadow = self.adapter_mut(owner);
                 let Some(adapter) = shadow else { return };
-                adapter.active_calls.retain(|active_call| active_call.call != event.subject);
+                let calls = &mut adapter.active_calls;
+                let at = calls.iter().rposition(|active_call| active_call.call == event.subject);
+                at.map(|at| remove_near_end(calls, at));
                 adapter.blocks_taken = kept;
                 if [ddi::STOP_DEVICE, ddi::REMOVE_DEVICE].contains(&&**name) {
                     adapter.stopped = Some(name.clone());
@@ -412,13 +433,31 @@ impl Shadows {
                     self.end(owner);
                 }
             }
-            _ => (),
+            _ => {
+                self.follow_stream_call(event);
+                self.mark_subject(event);
+            }
         }
     }
 
-    /// The driver failed the request: recorded in the client call on that thread.
-    fn note_failed_call(&mut self, event: &Event, adapter: Serial<Adapter>) {
-        self.with_client_call(event, adapter, |client_call| client_call.driver_failed = true);
+    /// A driver call fails: recorded in the client call on that thread.
+    #[cold]
+    fn follow_failed_call(&mut self, event: &Event, name: &str, result: &str) {
+        let Some(call) = self.call_mut(event.subject) else { return };
+        let owner = call.adapter;
+        let (left, ends) = (std::mem::take(&mut call.blocks), std::mem::take(&mut call.ends));
+        self.driver_failed = true;
+        self.with_client_call(event, owner, |client_call| client_call.driver_failed = true);
+        if name == "DxgkDdiResetEngine" {
+            self.must_reset(owner, "a reset of one of its engines has failed");
+        }
+        // What this call leaves behind is reported with the call, and not again.
+        let failed = name == ddi::CREATE_ALLOCATION;
+        let left = left.into_iter().map(|entry| entry.0).filter(|_| failed);
+        let ends = ends.into_iter().filter(|_| result == "crashed");
+        for driver_handle in left.chain(ends) {
+            self.with_driver_pointer(driver_handle, DriverPointer::leak);
+        }
     }
 
     /// An escape was delivered to the driver: recorded in the client call on that thread.
@@ -492,6 +531,15 @@ impl Shadows {
         if let Some(it) = self.driver_pointer_mut(driver_handle) {
             change(it);
         }
+    }
+}
+
+/// Removes an element that is usually the last.
+fn remove_near_end<T>(list: &mut Vec<T>, at: usize) {
+    if at + 1 == list.len() {
+        list.pop();
+    } else {
+        list.remove(at);
     }
 }
 

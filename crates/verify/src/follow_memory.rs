@@ -4,9 +4,8 @@
 //! ends; a driver handle has the object it stands for and the pool block at that address.
 
 use crate::follow::decrement;
-use crate::shadow::memory::Memory;
 use crate::shadow::{
-    Allocation, Block, DriverPointer, PointerUse, Resource, ResourceView, RetireRequest,
+    Allocation, Block, DriverPointer, PointerUse, Rare, Resource, ResourceView, RetireRequest,
     Retirement, SharedData, View, ViewStage,
 };
 use crate::shadow::{Key, Serial, Shadows, call_of};
@@ -82,12 +81,13 @@ impl Shadows {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn follow_allocation(&mut self, event: &Event) {
         if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind
         {
             let driver_handle = self.early_handles.get(&event.subject).copied();
-            let (in_call, views, busy, held, ended_by, limit) = (None, 0, 0, 0, None, None);
-            let memory = Memory::default();
+            let (in_call, views, busy, held, ended_by) = (None, 0, 0, 0, None);
+            let memory = Rare::default();
             let allocation = Allocation {
                 adapter: adapter.into(),
                 creator: creator.into(),
@@ -99,24 +99,20 @@ impl Shadows {
                 busy,
                 data_references: held,
                 ended_by,
-                limit,
             };
-            self.start(event.subject, allocation);
+            self.begin(event, allocation);
             self.with_resource(resource, |resource| resource.live += 1);
             self.with_adapter(adapter, |adapter| adapter.owned += 1);
             return;
         }
-        if self.follow_memory(event) {
-            return;
-        }
-        let shadow = self.allocation_mut(event.subject);
+        let shadow = self.subject_mut::<Allocation>(event);
         let Some(allocation) = shadow else { return };
         let (resource, driver_handle, in_call) =
             (allocation.resource, allocation.driver_handle, allocation.destroyed_in);
-        let (adapter, ended_by) = (allocation.adapter, allocation.ended_by);
         match event.kind {
             EventKind::AllocationDestroyed {} => {
-                self.end(event.subject);
+                let (adapter, ended_by) = (allocation.adapter, allocation.ended_by);
+                self.end_subject::<Allocation>(event);
                 self.with_adapter(adapter, |it| decrement(&mut it.owned));
                 if let Some(retirement) = ended_by {
                     self.with_retirement(retirement, |it| decrement(&mut it.orphans));
@@ -128,7 +124,10 @@ impl Shadows {
                     }
                 });
             }
-            EventKind::AllocationLimited { limit: most } => allocation.limit = Some(most),
+            EventKind::AllocationDecommitted {} => (),
+            EventKind::AllocationLimited { limit: most } => {
+                allocation.memory.instance_limit = Some(most)
+            }
             EventKind::HandleDataAcquired { .. } => allocation.data_references += 1,
             EventKind::HandleDataReleased { .. } => decrement(&mut allocation.data_references),
             EventKind::DdiDestroys { .. } if in_call.is_none() => {
@@ -150,16 +149,19 @@ impl Shadows {
                     });
                 }
             }
-            _ => (),
+            _ => {
+                self.follow_memory(event);
+            }
         }
     }
 
+    #[inline(never)]
     pub(crate) fn follow_view(&mut self, event: &Event) {
         if let EventKind::ViewOpened { allocation, device, resource, .. } = event.kind {
             // The event names the device's view of the resource, or the resource itself.
             let named = self.resource_view(resource).map(|view| view.resource);
             let resource = named.or_else(|| resource.serial());
-            let (stage, retirement, request, close_called) = (ViewStage::Live, None, None, false);
+            let (stage, retirement, request, close_called) = (ViewStage::Live, None, 0, false);
             let known = self.allocation(allocation);
             let view = View {
                 allocation: allocation.into(),
@@ -168,6 +170,7 @@ impl Shadows {
                 stage,
                 retirement,
                 request,
+                assumed_idle: false,
                 close_called,
                 driver_handle: None,
                 creator: known.is_some_and(|allocation| allocation.creator == device),
@@ -175,13 +178,9 @@ impl Shadows {
                     .map(|allocation| allocation.memory.requirements)
                     .unwrap_or_default(),
                 resident: 0,
-                lock_requested: 0,
-                not_written: false,
-                offered: 0,
-                reclaimed: false,
-                newest: allocation,
+                memory: Rare::default(),
             };
-            self.start(event.subject, view);
+            self.begin(event, view);
             self.with_allocation(allocation, |allocation| {
                 allocation.views += 1;
                 allocation.busy += 1;
@@ -189,20 +188,16 @@ impl Shadows {
             self.with_device(device, |device| device.views += 1);
             return;
         }
-        if let EventKind::DdiOpens { device, create: false, .. } = event.kind {
-            if let Some(call) = self.call_of_mut(event) {
-                call.opens_for = Some(device.into());
-            }
-            return;
+        if let EventKind::DdiOpens { device, create: false, .. } = event.kind
+            && let Some(call) = self.call_of_mut(event)
+        {
+            call.opens_for = Some(device.into());
         }
-        if let EventKind::ViewRetiring { retirement, .. } = event.kind {
-            return self.retire_view(event.subject, retirement.into());
-        }
-        if self.follow_residency(event) {
-            return;
-        }
-        let Some(view) = self.view_mut(event.subject) else { return };
+        let Some(view) = self.subject_mut::<View>(event) else { return };
         match event.kind {
+            EventKind::ViewRetiring { retirement, .. } => {
+                self.retire_view(event.subject, retirement.into());
+            }
             EventKind::DdiCloses { .. } => view.close_called = true,
             EventKind::HandleDataAcquired { .. } => {
                 let allocation = view.allocation;
@@ -212,35 +207,57 @@ impl Shadows {
                 let allocation = view.allocation;
                 self.with_allocation(allocation, |it| decrement(&mut it.data_references));
             }
-            EventKind::ViewIdle {} => self.mark_view_idle(event.subject),
-            EventKind::ViewClosed {} => {
+            EventKind::ViewIdle {} => {
+                let (was_busy, was_hasty) = (view.is_busy(), view.is_hasty());
+                view.stage = ViewStage::Idle;
                 let (allocation, device) = (view.allocation, view.device);
-                let (retirement, resource) = (view.retirement, view.resource);
-                let listed = view.resident > 0;
-                self.mark_view_idle(event.subject);
-                if listed {
-                    self.with_memory(allocation, |it| decrement(&mut it.resident_devices));
+                if was_busy {
+                    self.with_allocation(allocation, |it| decrement(&mut it.busy));
                 }
-                self.end(event.subject);
-                let mut orphan = 0;
-                self.with_allocation(allocation, |it| {
-                    decrement(&mut it.views);
-                    if it.views == 0 {
-                        (it.ended_by, orphan) = (retirement, 1);
-                    }
-                });
-                self.with_device(device, |it| decrement(&mut it.views));
-                let Some(retirement) = retirement else { return };
-                self.with_retirement(retirement, |it| {
-                    it.closed += 1;
-                    it.orphans += orphan;
-                    if let Some(resource) = resource {
-                        decrement(&mut it.group_mut(resource).open);
-                    }
-                });
+                if was_hasty {
+                    self.with_device(device, |it| decrement(&mut it.hasty));
+                }
             }
-            _ => (),
+            EventKind::ViewClosed {} => self.close_view(event),
+            _ => self.follow_residency(event),
         }
+    }
+
+    /// The view and what counts it: it does not block anything any more, if it still did.
+    fn close_view(&mut self, event: &Event) {
+        let Some(view) = self.view_mut(event.subject) else { return };
+        let (allocation, device) = (view.allocation, view.device);
+        let (retirement, resource) = (view.retirement, view.resource);
+        let (was_busy, was_hasty) = (view.is_busy(), view.is_hasty());
+        let listed = view.resident > 0;
+        self.end_subject::<View>(event);
+        let mut orphan = 0;
+        self.with_allocation(allocation, |it| {
+            if was_busy {
+                decrement(&mut it.busy);
+            }
+            if listed {
+                decrement(&mut it.memory.resident_devices);
+            }
+            decrement(&mut it.views);
+            if it.views == 0 {
+                (it.ended_by, orphan) = (retirement, 1);
+            }
+        });
+        self.with_device(device, |it| {
+            if was_hasty {
+                decrement(&mut it.hasty);
+            }
+            decrement(&mut it.views);
+        });
+        let Some(retirement) = retirement else { return };
+        self.with_retirement(retirement, |it| {
+            it.closed += 1;
+            it.orphans += orphan;
+            if let Some(resource) = resource {
+                decrement(&mut it.group_mut(resource).open);
+            }
+        });
     }
 
     fn retire_view(&mut self, subject: Subject, retirement: Serial<Retirement>) {
@@ -249,10 +266,11 @@ impl Shadows {
         if view.stage != ViewStage::Live {
             return;
         }
-        (view.stage, view.retirement, view.request) =
-            (ViewStage::Retiring, Some(retirement), request);
+        (view.stage, view.retirement) = (ViewStage::Retiring, Some(retirement));
+        view.request = request.map_or(0, |request| request.seq);
+        view.assumed_idle = request.is_some_and(|request| request.assume_not_in_use);
         let (device, resource) = (view.device, view.resource);
-        if request.is_some_and(|request| request.assume_not_in_use) {
+        if view.assumed_idle {
             self.with_device(device, |device| device.hasty += 1);
         }
         if let Some(resource) = resource {
@@ -260,20 +278,7 @@ impl Shadows {
         }
     }
 
-    /// The view does not block anything any more, if it still did.
-    fn mark_view_idle(&mut self, subject: Subject) {
-        let Some(view) = self.view_mut(subject) else { return };
-        let before = std::mem::replace(&mut view.stage, ViewStage::Idle);
-        let (allocation, device, request) = (view.allocation, view.device, view.request);
-        if before != ViewStage::Idle {
-            self.with_allocation(allocation, |it| decrement(&mut it.busy));
-        }
-        if before == ViewStage::Retiring && request.is_some_and(|request| request.assume_not_in_use)
-        {
-            self.with_device(device, |it| decrement(&mut it.hasty));
-        }
-    }
-
+    #[inline(never)]
     pub(crate) fn follow_retirement(&mut self, event: &Event) {
         if let EventKind::RetireRequested {
             views,
@@ -288,9 +293,9 @@ impl Shadows {
             let (done, answered) = (false, false);
             let retirement =
                 Retirement { request, views, closed, groups, orphans, done, returned: answered };
-            return self.start(event.subject, retirement);
+            return self.begin(event, retirement);
         }
-        let Some(it) = self.retirement_mut(event.subject) else { return };
+        let Some(it) = self.subject_mut::<Retirement>(event) else { return };
         match event.kind {
             EventKind::RetireDone {} => it.done = true,
             EventKind::RetireReturned { .. } => it.returned = true,
@@ -298,10 +303,11 @@ impl Shadows {
         }
         // A retirement that no thread waits for needs no response.
         if it.done && (it.returned || !it.request.synchronous) {
-            self.end(event.subject);
+            self.end_subject::<Retirement>(event);
         }
     }
 
+    #[inline(never)]
     pub(crate) fn follow_word(&mut self, event: &Event) {
         let subject = event.subject;
         let call = call_of(event);
@@ -312,7 +318,7 @@ impl Shadows {
                 let (bytes, taken_in) = (*bytes, call_of(event));
                 let allocated_in = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
                 let (tag_of, freed, leaked) = (tag.clone(), None, false);
-                let block = Some(Block {
+                let block = Block {
                     bytes,
                     tag: tag_of,
                     taken_in,
@@ -320,15 +326,26 @@ impl Shadows {
                     freed,
                     leaked,
                     kept_of: None,
-                });
-                self.start(subject, DriverPointer { block, ..DriverPointer::default() });
+                    allocation: None,
+                };
+                // The last block of that address has memory for this one.
+                let last = self.driver_pointer_mut(subject).and_then(|it| it.block.take());
+                let block = match last {
+                    Some(mut last) => {
+                        *last = block;
+                        last
+                    }
+                    None => Box::new(block),
+                };
+                let pointer = DriverPointer { block: Some(block), ..DriverPointer::default() };
+                self.begin(event, pointer);
                 if let Some(call) = self.call_mut(call) {
                     call.blocks.push((subject.into(), bytes, tag.clone()));
                 }
             }
             EventKind::PoolFreed {} => {
                 let name = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
-                let Some(driver_handle) = self.driver_pointer_mut(subject) else { return };
+                let Some(driver_handle) = self.subject_mut::<DriverPointer>(event) else { return };
                 let Some(block) = &mut driver_handle.block else { return };
                 block.freed = Some(name.unwrap_or("ExFreePoolWithTag".into()));
                 block.kept_of = None;
@@ -339,16 +356,16 @@ impl Shadows {
             }
             // It is reported with the stop.
             EventKind::PoolHeldAfterStop { .. } => {
-                self.with_driver_pointer(subject, |driver_pointer| {
+                if let Some(driver_pointer) = self.subject_mut::<DriverPointer>(event) {
                     driver_pointer.leak();
                     driver_pointer.keep(None);
-                });
+                }
             }
-            EventKind::DriverHandleSet { of: to } => self.set_driver_handle(subject.into(), *to),
+            EventKind::DriverHandleSet { of: to } => self.set_driver_handle(event, *to),
             EventKind::DriverHandleEnded { of, .. } => {
-                let Some(driver_handle) = self.driver_pointer_mut(subject) else { return };
+                let Some(driver_handle) = self.subject_mut::<DriverPointer>(event) else { return };
                 // A block that is leaked already: the call that should have freed it has crashed.
-                let crashed = driver_handle.block.as_ref().is_some_and(|block| block.leaked);
+                let crashed = driver_handle.block.as_deref().is_some_and(|block| block.leaked);
                 if of.kind == Kind::Allocation && !crashed {
                     driver_handle.keep(Some((*of).into()));
                 }
@@ -358,17 +375,21 @@ impl Shadows {
                 }
                 driver_handle.uses.retain(|pointer_use| pointer_use.of != *of);
                 if driver_handle.uses.is_empty() && driver_handle.block.is_none() {
-                    self.end(subject);
+                    self.end_subject::<DriverPointer>(event);
                 }
-                self.early_handles.remove(of);
+                if !self.early_handles.is_empty() {
+                    self.early_handles.remove(of);
+                }
                 self.with_adapter(*of, |adapter| adapter.driver_handle = None);
             }
-            _ => (),
+            _ => self.mark_subject(event),
         }
     }
 
-    fn set_driver_handle(&mut self, subject: Serial<DriverPointer>, to: Subject) {
-        let Some(driver_handle) = self.first::<DriverPointer>(subject) else { return };
+    fn set_driver_handle(&mut self, event: &Event, to: Subject) {
+        let pointer = self.first_marked::<DriverPointer>(event.subject, event.seq);
+        let Some(driver_handle) = pointer else { return };
+        let subject = Serial::of(event.subject);
         if driver_handle.uses.is_empty() && driver_handle.freed().is_some() {
             // The block is freed: this is another driver handle that reuses its number.
             *driver_handle = DriverPointer::default();
@@ -377,8 +398,7 @@ impl Shadows {
             driver_handle.uses.push(PointerUse { of: to, ending: false, lent_in: None });
         }
         if to.kind == Kind::Allocation {
-            driver_handle.allocation = Some(to.into());
-            driver_handle.reuse();
+            driver_handle.reuse(to.into());
         }
         let known = match to.kind {
             Kind::Allocation => {

@@ -1,8 +1,8 @@
 //! Following residency: what clients list as resident, their paging queues, offers and locks.
 
 use crate::follow::decrement;
-use crate::shadow::Shadows;
 use crate::shadow::memory::{Offer, PagingQueue};
+use crate::shadow::{Key, Shadows};
 use flight::{Event, EventKind, Kind, Subject};
 
 impl Shadows {
@@ -53,9 +53,9 @@ impl Shadows {
         }
     }
 
-    /// Follows a client's operation on a view's memory. Returns whether it was one.
-    pub(crate) fn follow_residency(&mut self, event: &Event) -> bool {
-        let Some(view) = self.view_mut(event.subject) else { return false };
+    /// Follows a client's operation on a view's memory.
+    pub(crate) fn follow_residency(&mut self, event: &Event) {
+        let Some(view) = self.view_mut(event.subject) else { return };
         let allocation = view.allocation;
         match &event.kind {
             EventKind::ResidencyCounted {
@@ -66,8 +66,10 @@ impl Shadows {
                 not_written: clean,
             } => {
                 let before = std::mem::replace(&mut view.resident, *count);
-                view.not_written = (view.not_written && before > 0) || *clean;
-                let unwritten = view.not_written;
+                let unwritten = (view.memory.not_written && before > 0) || *clean;
+                if unwritten != view.memory.not_written {
+                    view.memory.not_written = unwritten;
+                }
                 self.with_memory(allocation, |it| {
                     match (before, *count) {
                         (0, 1..) => it.resident_devices += 1,
@@ -89,21 +91,23 @@ impl Shadows {
                 }
             }
             EventKind::LockRenamed { to, .. } => {
-                view.newest = if to.kind == Kind::Instance { *to } else { allocation.into() };
+                view.memory.instance = Key::serial(*to);
             }
             EventKind::LockRequested { do_not_evict: still, .. } => {
-                view.lock_requested = event.seq;
+                view.memory.lock_requested = event.seq;
                 self.with_memory(allocation, |memory| memory.do_not_evict = *still);
             }
             EventKind::LockAcquired { location, .. } => {
-                view.reclaimed = false;
+                if view.memory.reclaimed {
+                    view.memory.reclaimed = false;
+                }
                 self.note_lock(allocation, location);
             }
             EventKind::LockEnded { .. } => {
                 self.with_memory(allocation, |it| decrement(&mut it.locks));
             }
             EventKind::OfferStarted { .. } => {
-                view.offered = event.seq;
+                view.memory.offered = event.seq;
                 self.with_memory(allocation, |memory| memory.offer = Some(Offer::default()));
             }
             EventKind::OfferReady {} => self.with_memory(allocation, |memory| {
@@ -119,12 +123,11 @@ impl Shadows {
                     memory.reclaimed = mapped && !memory.is_resident();
                 });
                 if let Some(it) = self.view_mut(event.subject) {
-                    it.reclaimed = mapped;
+                    it.memory.reclaimed = mapped;
                 }
             }
-            _ => return false,
+            _ => (),
         }
-        true
     }
 
     pub(crate) fn note_lock(&mut self, allocation: impl Into<Subject>, location: &str) {

@@ -12,14 +12,13 @@ pub(crate) fn rank(state: &str) -> usize {
 }
 
 impl Shadows {
-    /// Follows the calls of a streaming driver. Returns whether the event was one.
-    pub(crate) fn follow_stream_call(&mut self, event: &Event) -> bool {
+    /// Follows the calls of a streaming driver.
+    pub(crate) fn follow_stream_call(&mut self, event: &Event) {
         match &event.kind {
             EventKind::KsCall { name, about, .. } => {
                 let call = StreamCall { name: name.clone(), about: *about };
                 self.start(event.subject, call);
                 self.note_stream_call(*about, name, Some(event.subject.into()));
-                true
             }
             EventKind::KsReturn { result, .. } => {
                 let call = self.stream_call_mut(event.subject);
@@ -30,9 +29,8 @@ impl Shadows {
                     self.note_stream_return(about, &name, failed);
                 }
                 self.end(event.subject);
-                true
             }
-            _ => false,
+            _ => (),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The handle table of a process, followed through the events that publish and close handles.
 
-use flight::EventKind;
+use crate::shadow::Table;
 use std::collections::VecDeque;
 
 /// The distance between handles of one table.
@@ -25,8 +25,19 @@ pub struct HandleHistory {
     returned: Vec<u32>,
     /// How many handles were reserved.
     taken: u64,
-    /// The slots closed last, and how many handles had been reserved then; the newest at the end.
-    closed: VecDeque<(u32, u64)>,
+    /// The slots closed last, the newest at the end.
+    closed: VecDeque<u32>,
+    /// The same by slot.
+    closed_slots: Table<ClosedSlot>,
+}
+
+/// A slot that was closed.
+#[derive(Debug, Default)]
+struct ClosedSlot {
+    /// How many handles had been reserved when it was closed last.
+    taken: u64,
+    /// How often it is among the slots closed last.
+    times: u32,
 }
 
 /// The slot of a handle in its table.
@@ -43,8 +54,8 @@ impl HandleHistory {
 
     /// How many handles were reserved since this handle's slot was closed, if that is recent.
     pub fn handles_since_closed(&self, handle: u32) -> Option<u64> {
-        let closed = self.closed.iter().rev().find(|(closed, _)| *closed == slot(handle))?;
-        Some(self.taken - closed.1)
+        let closed = self.closed_slots.get(slot(handle))?;
+        Some(self.taken - closed.taken)
     }
 
     /// Whether any handle of the table was closed yet.
@@ -52,26 +63,37 @@ impl HandleHistory {
         !self.closed.is_empty()
     }
 
-    pub(crate) fn follow(&mut self, what: &EventKind) {
-        match what {
-            EventKind::HandleReserved { handle } => {
-                self.taken += 1;
-                let returned = self.returned.len();
-                self.returned.retain(|number| *number != handle.0);
-                if returned == self.returned.len() {
-                    self.fresh_count = self.fresh_count.saturating_add(1);
-                    self.next = Some(handle.0.wrapping_add(STEP));
-                }
+    /// A handle is reserved.
+    pub(crate) fn reserve(&mut self, handle: u32) {
+        self.taken += 1;
+        let returned = self.returned.len();
+        self.returned.retain(|number| *number != handle);
+        if returned == self.returned.len() {
+            self.fresh_count = self.fresh_count.saturating_add(1);
+            self.next = Some(handle.wrapping_add(STEP));
+        }
+    }
+
+    /// A reserved handle is cancelled.
+    pub(crate) fn cancel(&mut self, handle: u32) {
+        self.returned.push(handle);
+    }
+
+    /// A handle is closed.
+    pub(crate) fn close(&mut self, handle: u32) {
+        let slot = slot(handle);
+        self.closed.push_back(slot);
+        let closed = self.closed_slots.get_or_insert_with(slot, ClosedSlot::default);
+        (closed.taken, closed.times) = (self.taken, closed.times + 1);
+        // A slot that was closed before this many others can be reused.
+        if self.closed.len() as u64 > REUSE_DISTANCE
+            && let Some(oldest) = self.closed.pop_front()
+            && let Some(closed) = self.closed_slots.get_mut(oldest)
+        {
+            closed.times -= 1;
+            if closed.times == 0 {
+                self.closed_slots.remove(oldest);
             }
-            EventKind::HandleCancelled { handle } => self.returned.push(handle.0),
-            EventKind::HandleClosed { handle, .. } => {
-                self.closed.push_back((slot(handle.0), self.taken));
-                // A slot that was closed before this many others can be reused.
-                if self.closed.len() as u64 > REUSE_DISTANCE {
-                    self.closed.pop_front();
-                }
-            }
-            _ => (),
         }
     }
 }

@@ -4,8 +4,8 @@
 //! process serves all kinds, first in, first out.
 
 use crate::handle_history::{FRESH_HANDLES, REUSE_DISTANCE, STEP};
-use crate::rule::{Rule, Verdict};
-use crate::shadow::{Process, Shadows};
+use crate::rule::{Place, Rule, Verdict};
+use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, Hex, RuleId, Text};
 
 /// The rules on handles.
@@ -25,33 +25,23 @@ fn local_form(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let kept = handle.0 & LOW_BITS == 0 && handle.0 & TOP_BITS != 0;
-    Verdict::holds_if(
-        kept,
-        Component::Kernel,
-        entry_name(event, shadows.process(event.subject)),
-        || {
-            format!(
-                "{to} was given handle {handle}, but a local one ends in six zero bits and has one \
+    Verdict::holds_if(kept, Component::Kernel, CurrentEntry(event, shadows), || {
+        format!(
+            "{to} was given handle {handle}, but a local one ends in six zero bits and has one \
              of the top two set"
-            )
-        },
-    )
+        )
+    })
 }
 
 fn global_form(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::HandleShared { handle, of } = &event.kind else { return Verdict::NotApplicable };
     let kept = handle.0 & LOW_BITS == 2 && handle.0 & TOP_BITS != 0;
-    Verdict::holds_if(
-        kept,
-        Component::Kernel,
-        entry_name(event, shadows.process(event.subject)),
-        || {
-            format!(
-                "{of} was given global handle {handle}, but its low six bits are not 2 with one of \
+    Verdict::holds_if(kept, Component::Kernel, CurrentEntry(event, shadows), || {
+        format!(
+            "{of} was given global handle {handle}, but its low six bits are not 2 with one of \
              the top two set"
-            )
-        },
-    )
+        )
+    })
 }
 
 fn handles_rise(event: &Event, shadows: &Shadows) -> Verdict {
@@ -61,20 +51,15 @@ fn handles_rise(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(expected) = process.handles.expected() else { return Verdict::NotApplicable };
-    Verdict::holds_if(
-        handle.0 == expected,
-        Component::Kernel,
-        entry_name(event, Some(process)),
-        || {
-            let taken = process.handles.fresh_count;
-            format!(
-                "{} took handle {handle} after {taken} handles, but the next one is {} (up to {FRESH_HANDLES} \
+    Verdict::holds_if(handle.0 == expected, Component::Kernel, CurrentEntry(event, shadows), || {
+        let taken = process.handles.fresh_count;
+        format!(
+            "{} took handle {handle} after {taken} handles, but the next one is {} (up to {FRESH_HANDLES} \
              they rise by {STEP:#x})",
-                event.subject,
-                Hex(expected)
-            )
-        },
-    )
+            event.subject,
+            Hex(expected)
+        )
+    })
 }
 
 fn closed_slot_not_reused(event: &Event, shadows: &Shadows) -> Verdict {
@@ -88,7 +73,7 @@ fn closed_slot_not_reused(event: &Event, shadows: &Shadows) -> Verdict {
     }
     let rested = process.handles.handles_since_closed(handle.0);
     let kept = rested.is_none_or(|taken| taken >= REUSE_DISTANCE);
-    Verdict::holds_if(kept, Component::Kernel, entry_name(event, Some(process)), || {
+    Verdict::holds_if(kept, Component::Kernel, CurrentEntry(event, shadows), || {
         let rested = rested.unwrap_or_default();
         format!(
             "{} took handle {handle}, whose slot was closed, {rested} handles later, \
@@ -100,12 +85,13 @@ fn closed_slot_not_reused(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn failed_call_uses_no_handle(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
-    let entered = shadows.process(event.subject).and_then(|process| process.call(event.thread));
-    let Some(entered) = entered.filter(|_| status.0 >> 30 == 3) else {
+    if status.0 >> 30 != 3 {
         return Verdict::NotApplicable;
-    };
+    }
+    let entered = shadows.process(event.subject).and_then(|process| process.call(event.thread));
+    let Some(entered) = entered else { return Verdict::NotApplicable };
     let kept = entered.published.or(entered.reserved.first().copied());
-    Verdict::holds_if(kept.is_none(), Component::Kernel, call.clone(), || {
+    Verdict::holds_if(kept.is_none(), Component::Kernel, call, || {
         let handle = Hex(kept.unwrap_or_default());
         format!(
             "{call} of {} failed with {status} and kept handle {handle}, but a failed call uses \
@@ -115,10 +101,16 @@ fn failed_call_uses_no_handle(event: &Event, shadows: &Shadows) -> Verdict {
     })
 }
 
-/// The client call in which the event happened.
-fn entry_name(event: &Event, process: Option<&Process>) -> Text {
-    let call = process.and_then(|process| process.call(event.thread));
-    call.map_or("handle table".into(), |client_call| client_call.name.clone())
+/// The entry point of the client call in which an event of a process happened.
+struct CurrentEntry<'a>(&'a Event, &'a Shadows);
+
+impl Place for CurrentEntry<'_> {
+    fn into_text(self) -> Text {
+        let Self(event, shadows) = self;
+        let process = shadows.process(event.subject);
+        let call = process.and_then(|process| process.call(event.thread));
+        call.map_or("handle table".into(), |client_call| client_call.name.clone())
+    }
 }
 
 #[cfg(test)]

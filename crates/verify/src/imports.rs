@@ -12,7 +12,7 @@ fn no_misuse(event: &Event, _shadows: &Shadows) -> Verdict {
     // A driver that has stopped has used its imports.
     let EventKind::DriverMisuse { import, why } = &event.kind else { return Verdict::Holds };
     let message = format!("the driver called {import} {why}");
-    Verdict::Broken(Component::Driver, import.clone(), message)
+    Verdict::broken(Component::Driver, import.clone(), message)
 }
 
 #[cfg(test)]

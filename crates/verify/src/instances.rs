@@ -18,7 +18,8 @@ pub(crate) static RULES: &[Rule] = &[
         &["instance.created", "paging.done", "leave"],
         RuleId::KMD_ALLOC_015,
         instance_handle_matches,
-    ),
+    )
+    .in_entries(&[LOCK]),
     Rule::on(&["instance.created"], RuleId::KMD_ALLOC_016, instance_limit),
 ];
 
@@ -81,7 +82,9 @@ fn instance_limit(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::InstanceCreated { of, count, .. } = event.kind else {
         return Verdict::NotApplicable;
     };
-    let Some(limit) = shadows.allocation(of).and_then(|allocation| allocation.limit) else {
+    let Some(limit) =
+        shadows.allocation(of).and_then(|allocation| allocation.memory.instance_limit)
+    else {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(count <= limit, Component::Kernel, CREATE_ALLOCATION, || {

@@ -7,7 +7,7 @@ use flight::{Component, Event, EventKind, RuleId};
 
 /// The history rules on interrupts; the others are judged where drivers report.
 pub(crate) static RULES: &[Rule] =
-    &[Rule::on(&["dpc.queued", "ddi.call"], RuleId::KMD_ISR_012, one_dpc)];
+    &[Rule::on(&["dpc.queued", "ddi.call"], RuleId::KMD_ISR_012, one_dpc).of(&[ddi::DPC])];
 
 fn one_dpc(event: &Event, shadows: &Shadows) -> Verdict {
     let pending = |adapter| shadows.adapter(adapter).is_some_and(|adapter: &Adapter| adapter.dpc);

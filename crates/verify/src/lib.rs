@@ -10,7 +10,8 @@
 //!
 //! 1. A row in `crates/flight/rules.toml` with `judge = "history"`: its id becomes a constant of
 //!    `RuleId`.
-//! 2. A function, and its line in the table `RULES` of the same file here.
+//! 2. A function, and its line in the table `RULES` of the same file here. `dispatch.rs` calls it for
+//!    each event that the line names; `.of` and the like leave out those to which it cannot apply.
 //! 3. A driver, client or changed trace that breaks it, and a test.
 //!
 //! # Invariants
@@ -40,6 +41,7 @@ pub mod shadow;
 mod alias;
 mod catalogue;
 mod cause;
+mod dispatch;
 mod entry_name;
 mod sentence;
 mod verifier;

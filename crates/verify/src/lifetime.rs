@@ -51,7 +51,7 @@ fn wait_can_end(event: &Event, shadows: &Shadows) -> Verdict {
         Component::Client if shadows.driver_failed => Component::Driver,
         component => *component,
     };
-    Verdict::Broken(component, format!("wait for {}", event.subject.kind.name()).into(), message)
+    Verdict::broken(component, format!("wait for {}", event.subject.kind.name()).into(), message)
 }
 
 fn not_after_stop(event: &Event, shadows: &Shadows) -> Verdict {
@@ -65,7 +65,7 @@ fn not_after_stop(event: &Event, shadows: &Shadows) -> Verdict {
         Some(_) => name != "DxgkDdiUnload",
     };
     let after = adapter.stopped.as_deref().unwrap_or_default();
-    Verdict::holds_if(!late, Component::Kernel, name.clone(), || {
+    Verdict::holds_if(!late, Component::Kernel, name, || {
         format!("the driver is called at {name}, but {after} has returned")
     })
 }
@@ -87,7 +87,7 @@ fn process_leaks_nothing(event: &Event, shadows: &Shadows) -> Verdict {
                 "{} ended and left {what} alive, but what it made is its own to destroy",
                 event.subject
             );
-            Verdict::Broken(
+            Verdict::broken(
                 Component::Client,
                 format!("process exit, {}", what.kind.name()).into(),
                 message,

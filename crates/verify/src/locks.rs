@@ -47,7 +47,8 @@ fn do_not_wait_respected(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let Some(it) = shadows.view(event.subject) else { return Verdict::NotApplicable };
     let Some(device) = shadows.device(it.device) else { return Verdict::NotApplicable };
-    let before = device.packets.iter().filter(|packet| packet.queued < it.lock_requested).count();
+    let before =
+        device.packets.iter().filter(|packet| packet.queued < it.memory.lock_requested).count();
     Verdict::holds_if(before == 0, Component::Kernel, LOCK, || {
         format!(
             "{} is locked with DonotWait, and {before} packets of {} are under way",
@@ -119,7 +120,7 @@ fn not_committed_while_locked(event: &Event, shadows: &Shadows) -> Verdict {
 fn lock_after_reclaim(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::LockAcquired { .. }
-            if shadows.view(event.subject).is_some_and(|view| view.reclaimed) =>
+            if shadows.view(event.subject).is_some_and(|view| view.memory.reclaimed) =>
         {
             Verdict::Holds
         }
@@ -127,7 +128,7 @@ fn lock_after_reclaim(event: &Event, shadows: &Shadows) -> Verdict {
             let it =
                 shadows.allocation(event.subject).filter(|allocation| allocation.memory.reclaimed);
             let Some(_) = it else { return Verdict::NotApplicable };
-            Verdict::Broken(
+            Verdict::broken(
                 Component::Kernel,
                 LOCK2.into(),
                 format!("{} was taken back, and a lock of it waits for {why}", event.subject),

@@ -11,14 +11,17 @@ use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 
 /// The rules on adapters, devices, contexts and handle data.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.call"], RuleId::KMD_PNP_001, one_adapter_not_declined),
-    Rule::on(&["driver-handle.ended", "pool.leaked"], RuleId::KMD_PNP_003, adapter_freed),
-    Rule::on(&["driver-handle.set"], RuleId::KMD_DEV_001, device_has_driver_handle),
+    Rule::on(&["ddi.call"], RuleId::KMD_PNP_001, one_adapter_not_declined).of_plain(&[ADD_DEVICE]),
+    Rule::on(&["driver-handle.ended", "pool.leaked"], RuleId::KMD_PNP_003, adapter_freed)
+        .about(&[Kind::Adapter]),
+    Rule::on(&["driver-handle.set"], RuleId::KMD_DEV_001, device_has_driver_handle)
+        .about(&[Kind::Device]),
     Rule::on(&["driver-handle.ended", "ddi.return"], RuleId::KMD_DEV_002, device_freed)
-        .of(&[DESTROY_DEVICE]),
+        .of(&[DESTROY_DEVICE])
+        .about(&[Kind::Device]),
     Rule::on(&["ddi.return"], RuleId::KMD_DEV_004, no_device_limit).of(&[CREATE_DEVICE]),
     Rule::on(&["ddi.return"], RuleId::KMD_CTX_001, fails_only_for_memory).of(&[CREATE_CONTEXT]),
-    Rule::on(&["driver-handle.ended"], RuleId::KMD_CTX_006, context_freed),
+    Rule::on(&["driver-handle.ended"], RuleId::KMD_CTX_006, context_freed).about(&[Kind::Context]),
     Rule::on(&["ddi.ends"], RuleId::KMD_CTX_007, context_idle),
     Rule::on(&["callback"], RuleId::KMD_OPEN_004, acquires_to_open),
     Rule::on(&["ddi.destroys"], RuleId::ALLOC_DESTROY_019, data_not_held),
@@ -37,7 +40,7 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
     // Unloading is not about the adapter.
     if known.is_some_and(|adapter| adapter.declined) && name != UNLOAD {
         let message = format!("{name} is called for {adapter}, but its driver has declined it");
-        return Verdict::Broken(Component::Kernel, name.clone(), message);
+        return Verdict::broken(Component::Kernel, name.clone(), message);
     }
     if name != ADD_DEVICE {
         return Verdict::NotApplicable;
@@ -54,7 +57,7 @@ fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::PoolLeaked { allocated } = &event.kind {
         let block = shadows
             .driver_pointer(event.subject)
-            .and_then(|driver_pointer| driver_pointer.block.as_ref());
+            .and_then(|driver_pointer| driver_pointer.block.as_deref());
         let Some(Block { bytes, tag, .. }) =
             block.filter(|block| block.is_added() && !block.leaked)
         else {
@@ -64,7 +67,7 @@ fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
             "a pool block ({bytes} bytes, tag {tag}) that {ADD_DEVICE} took{allocated} is not freed, but \
              {REMOVE_DEVICE} frees all that it took"
         );
-        return Verdict::Broken(Component::Driver, REMOVE_DEVICE.into(), message);
+        return Verdict::broken(Component::Driver, REMOVE_DEVICE.into(), message);
     }
     freed(event, shadows, Kind::Adapter, REMOVE_DEVICE, "MiniportDeviceContext")
 }
@@ -93,11 +96,13 @@ pub(crate) fn freed(
     ddi: &'static str,
     driver_handle: &'static str,
 ) -> Verdict {
-    let EventKind::DriverHandleEnded { of, .. } = event.kind else { return Verdict::NotApplicable };
+    let of = match event.kind {
+        EventKind::DriverHandleEnded { of, .. } if of.kind == kind => of,
+        _ => return Verdict::NotApplicable,
+    };
     let block = shadows
         .driver_pointer(event.subject)
-        .and_then(|driver_pointer| driver_pointer.block.as_ref())
-        .filter(|_| of.kind == kind);
+        .and_then(|driver_pointer| driver_pointer.block.as_deref());
     let Some(Block { bytes, tag, freed, .. }) = block else { return Verdict::NotApplicable };
     Verdict::holds_if(freed.is_some(), Component::Driver, ddi, || {
         format!(

@@ -53,14 +53,14 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
     if let EventKind::InterruptLeft {} = event.kind {
         let message = "the adapter has stopped, but an interrupt of its hardware is still enabled \
                        or asserted";
-        return Verdict::Broken(Component::Driver, STOP_DEVICE.into(), message.to_owned());
+        return Verdict::broken(Component::Driver, STOP_DEVICE.into(), message.to_owned());
     }
     let EventKind::PoolHeldAfterStop { allocated } = &event.kind else {
         return Verdict::NotApplicable;
     };
     let block = shadows
         .driver_pointer(event.subject)
-        .and_then(|driver_pointer| driver_pointer.block.as_ref());
+        .and_then(|driver_pointer| driver_pointer.block.as_deref());
     // A block reported where it should have been freed is not reported again.
     let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());
@@ -69,7 +69,7 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
          adapter started, is still out",
         event.subject.number, block.bytes, block.tag
     );
-    Verdict::Broken(Component::Driver, stop, message)
+    Verdict::broken(Component::Driver, stop, message)
 }
 
 fn stopped_once(event: &Event, shadows: &Shadows) -> Verdict {
@@ -120,7 +120,7 @@ fn reset_makes_no_calls(event: &Event, shadows: &Shadows) -> Verdict {
     }
     let message =
         format!("{RESET_DEVICE} {did}, but it can run at any level: it calls no function");
-    Verdict::Broken(Component::Driver, RESET_DEVICE.into(), message)
+    Verdict::broken(Component::Driver, RESET_DEVICE.into(), message)
 }
 
 fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {

@@ -17,22 +17,19 @@ fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PoolBadFree { why } = &event.kind else { return Verdict::Holds };
     let block = describe(event, shadows);
     let message = format!("the driver gave back {block}, but could not: {why}");
-    Verdict::Broken(Component::Driver, ddi_of(event, shadows), message)
+    Verdict::broken(Component::Driver, ddi_of(event, shadows), message)
 }
 
 fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PoolCorrupted { offset } = &event.kind else { return Verdict::Holds };
     // Data behind an allocation has a rule of its own.
-    if shadows
-        .driver_pointer(event.subject)
-        .is_some_and(|driver_handle| driver_handle.allocation.is_some())
-    {
+    if shadows.driver_pointer(event.subject).is_some_and(DriverPointer::is_of_allocation) {
         return Verdict::NotApplicable;
     }
     let block = describe(event, shadows);
     let (argument, found) = written_place(event, shadows);
     let message = format!("{block} was written to at offset {offset} after it was freed{found}");
-    Verdict::Broken(Component::Driver, argument, message)
+    Verdict::broken(Component::Driver, argument, message)
 }
 
 fn within_the_block(event: &Event, shadows: &Shadows) -> Verdict {
@@ -53,7 +50,7 @@ fn within_the_block(event: &Event, shadows: &Shadows) -> Verdict {
         "the driver wrote to the memory {distance} {bytes} {side} of {block}{allocated}; found \
          {found}"
     );
-    Verdict::Broken(Component::Driver, ddi_of(event, shadows), message)
+    Verdict::broken(Component::Driver, ddi_of(event, shadows), message)
 }
 
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
@@ -61,7 +58,7 @@ fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
     // A block reported where it should have been freed is not reported again.
     let block = shadows
         .driver_pointer(event.subject)
-        .and_then(|driver_pointer| driver_pointer.block.as_ref());
+        .and_then(|driver_pointer| driver_pointer.block.as_deref());
     if block.is_some_and(|block| block.leaked || block.is_added()) {
         return Verdict::NotApplicable;
     }
@@ -72,14 +69,14 @@ fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
         allocated_in.map_or(String::new(), |name| format!(", allocated in {name}{allocated},"));
     let block = describe(event, shadows);
     let message = format!("{block}{from} is still out, but its driver has ended");
-    Verdict::Broken(Component::Driver, last, message)
+    Verdict::broken(Component::Driver, last, message)
 }
 
 /// The block and its known properties, as text.
 fn describe(event: &Event, shadows: &Shadows) -> String {
     let block = shadows
         .driver_pointer(event.subject)
-        .and_then(|driver_handle| driver_handle.block.as_ref());
+        .and_then(|driver_handle| driver_handle.block.as_deref());
     let size =
         block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
     format!("pool block {}{size}", event.subject.number)

@@ -45,7 +45,7 @@ fn residency_counted(event: &Event, shadows: &Shadows) -> Verdict {
             let it = shadows
                 .allocation(event.subject)
                 .filter(|_| !by_will)
-                .map(|allocation| &allocation.memory);
+                .map(|allocation| &*allocation.memory);
             let Some(it) = it else { return Verdict::NotApplicable };
             let offered = it.offer.is_some_and(|offer| offer.ready);
             Verdict::holds_if(it.resident_devices == 0 || offered, Component::Kernel, EVICT, || {
@@ -110,7 +110,7 @@ fn must_succeed_or_device_error(event: &Event, shadows: &Shadows) -> Verdict {
 fn evict_if_necessary_last(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::MemoryEvicted { why, .. } = &event.kind else { return Verdict::NotApplicable };
     let it = shadows.allocation(event.subject).filter(|_| why == "its client evicted it");
-    let Some(it) = it.map(|allocation| &allocation.memory) else { return Verdict::NotApplicable };
+    let Some(it) = it.map(|allocation| &*allocation.memory) else { return Verdict::NotApplicable };
     Verdict::holds_if(!it.evict_if_necessary, Component::Kernel, EVICT, || {
         format!(
             "{} leaves at once, but the call that let go of it last would leave it until its \
@@ -124,7 +124,7 @@ fn not_written(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::MemoryEvicted { discard, why, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let it = shadows.allocation(event.subject).map(|allocation| &allocation.memory);
+    let it = shadows.allocation(event.subject).map(|allocation| &*allocation.memory);
     // A mapped allocation has its bytes in system memory: it is unmapped, not copied.
     let copies =
         |memory: &&Memory| memory.not_written && !memory.written && memory.backed && !memory.mapped;
@@ -145,7 +145,8 @@ fn offered_after_work(event: &Event, shadows: &Shadows) -> Verdict {
         EventKind::OfferReady {} => {
             let Some(it) = shadows.view(event.subject) else { return Verdict::NotApplicable };
             let Some(device) = shadows.device(it.device) else { return Verdict::NotApplicable };
-            let before = device.packets.iter().filter(|packet| packet.queued < it.offered).count();
+            let before =
+                device.packets.iter().filter(|packet| packet.queued < it.memory.offered).count();
             Verdict::holds_if(before == 0, Component::Kernel, OFFER, || {
                 format!(
                     "{} may be thrown away, and {before} packets from before its offer are under \

@@ -34,12 +34,13 @@ fn members_destroyed_with_resource(event: &Event, shadows: &Shadows) -> Verdict 
 fn after_work(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(view) = shadows.view(event.subject) else { return Verdict::NotApplicable };
     let Some(device) = shadows.device(view.device) else { return Verdict::NotApplicable };
-    let Some(request) = view.request.filter(|request| !request.assume_not_in_use) else {
+    if view.request == 0 || view.assumed_idle {
         return Verdict::NotApplicable;
-    };
-    let first = device.packets.front().filter(|packet| packet.queued < request.seq);
+    }
+    let first = device.packets.front().filter(|packet| packet.queued < view.request);
     Verdict::holds_if(first.is_none(), Component::Kernel, DESTROY, || {
-        let behind = device.packets.iter().take_while(|packet| packet.queued < request.seq).count();
+        let behind =
+            device.packets.iter().take_while(|packet| packet.queued < view.request).count();
         let fence = first.map_or(String::new(), |packet| {
             format!(", first packet {} of {}", packet.packet, packet.context)
         });

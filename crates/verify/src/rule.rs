@@ -1,7 +1,7 @@
 //! Rules over history: data, and one function each.
 
 use crate::shadow::Shadows;
-use flight::{Component, Event, RuleId, Text};
+use flight::{Component, Event, Kind, RuleId, Text};
 
 /// A rule over history: an id, the events it judges, and one function.
 ///
@@ -15,6 +15,14 @@ pub struct Rule {
     pub events: &'static [&'static str],
     /// The DDIs whose calls and returns it judges; empty for all.
     pub ddis: &'static [&'static str],
+    /// The DDIs whose calls and returns it does not judge: they have rules of their own.
+    pub other_ddis: &'static [&'static str],
+    /// Of plain calls ([`Shadows::is_plain_call`]), the DDIs whose calls it judges; `None` for all.
+    pub plain_ddis: Option<&'static [&'static str]>,
+    /// The entry points whose returns to a client (`leave`) it judges; empty for all.
+    pub entries: &'static [&'static str],
+    /// The kinds of objects whose driver handles it judges; empty for all.
+    pub kinds: &'static [Kind],
     /// Judges one of them.
     pub judge: Judge,
 }
@@ -25,7 +33,8 @@ pub type Judge = fn(&Event, &Shadows) -> Verdict;
 impl Rule {
     /// A rule that judges events of these names.
     pub(crate) const fn on(events: &'static [&'static str], id: RuleId, judge: Judge) -> Self {
-        Self { id, events, ddis: &[], judge }
+        let (ddis, other_ddis, plain_ddis): (&[_], &[_], _) = (&[], &[], None);
+        Self { id, events, ddis, other_ddis, plain_ddis, entries: &[], kinds: &[], judge }
     }
 
     /// The rule, if of the calls and returns of DDIs it judges only those of these.
@@ -33,31 +42,135 @@ impl Rule {
         self.ddis = ddis;
         self
     }
+
+    /// The rule, if it judges no call and no return of these DDIs.
+    pub(crate) const fn except(mut self, ddis: &'static [&'static str]) -> Self {
+        self.other_ddis = ddis;
+        self
+    }
+
+    /// The rule, if of plain calls it judges only those of these DDIs.
+    pub(crate) const fn of_plain(mut self, ddis: &'static [&'static str]) -> Self {
+        self.plain_ddis = Some(ddis);
+        self
+    }
+
+    /// The rule, if of the returns to a client it judges only those from these entry points.
+    pub(crate) const fn in_entries(mut self, entries: &'static [&'static str]) -> Self {
+        self.entries = entries;
+        self
+    }
+
+    /// The rule, if of driver handles it judges only those of objects of these kinds.
+    pub(crate) const fn about(mut self, kinds: &'static [Kind]) -> Self {
+        self.kinds = kinds;
+        self
+    }
+
+    /// Whether it judges returns to a client from an entry point.
+    pub(crate) fn is_in(&self, entry: &str) -> bool {
+        self.entries.is_empty() || self.entries.contains(&entry)
+    }
+
+    /// Whether it judges driver handles of objects of a kind.
+    pub(crate) fn is_about(&self, kind: Kind) -> bool {
+        self.kinds.is_empty() || self.kinds.contains(&kind)
+    }
+
+    /// Whether it judges the calls or returns of a DDI.
+    pub(crate) fn is_of(&self, ddi: &str) -> bool {
+        (self.ddis.is_empty() || self.ddis.contains(&ddi)) && !self.other_ddis.contains(&ddi)
+    }
+
+    /// Whether it judges plain calls of a DDI.
+    pub(crate) fn is_of_plain(&self, ddi: &str) -> bool {
+        self.is_of(ddi) && self.plain_ddis.is_none_or(|ddis| ddis.contains(&ddi))
+    }
 }
 
-/// The result of judging an event.
+/// The result of judging an event. It is small, because most rules hold or do not apply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The rule does not apply to the event: not counted.
     NotApplicable,
     /// The rule was judged, and it holds.
     Holds,
-    /// The rule is broken: the component at fault, where (entry point and argument), and one
-    /// sentence with the numbers.
-    Broken(Component, Text, String),
-    /// As above, in a way that does no harm here: a warning, whatever the severity of the rule is.
-    Warning(Component, Text, String),
+    /// The rule is broken.
+    Broken(Box<BrokenRule>),
+    /// The rule is broken in a way that does no harm here: a warning, whatever the severity of the
+    /// rule is.
+    Warning(Box<BrokenRule>),
+}
+
+/// What a judge reports of a broken rule.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BrokenRule {
+    /// The component at fault.
+    pub component: Component,
+    /// Where: the entry point and the argument.
+    pub argument: Text,
+    /// One sentence with the numbers.
+    pub message: String,
+}
+
+/// The place of a finding, whose text is only made if the rule is broken.
+pub trait Place {
+    /// The entry point and the argument.
+    fn into_text(self) -> Text;
+}
+
+impl Place for &'static str {
+    fn into_text(self) -> Text {
+        Text::Borrowed(self)
+    }
+}
+
+impl Place for &Text {
+    fn into_text(self) -> Text {
+        self.clone()
+    }
+}
+
+impl Place for Text {
+    fn into_text(self) -> Text {
+        self
+    }
 }
 
 impl Verdict {
     /// `Holds` if the condition holds, else `Broken` with the sentence that `message` returns.
+    #[inline]
     pub fn holds_if(
         kept: bool,
         component: Component,
-        argument: impl Into<Text>,
+        argument: impl Place,
         message: impl FnOnce() -> String,
     ) -> Self {
-        if kept { Verdict::Holds } else { Verdict::Broken(component, argument.into(), message()) }
+        if kept { Verdict::Holds } else { Verdict::broken_with(component, argument, message) }
+    }
+
+    /// The rule is broken, with the sentence that `message` returns. The sentence is made outside of
+    /// its judge, which is shorter without.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn broken_with(
+        component: Component,
+        argument: impl Place,
+        message: impl FnOnce() -> String,
+    ) -> Self {
+        Verdict::broken(component, argument.into_text(), message())
+    }
+
+    /// The rule is broken.
+    #[cold]
+    pub fn broken(component: Component, argument: Text, message: String) -> Self {
+        Verdict::Broken(Box::new(BrokenRule { component, argument, message }))
+    }
+
+    /// The rule is broken in a way that does no harm here.
+    #[cold]
+    pub fn warning(component: Component, argument: Text, message: String) -> Self {
+        Verdict::Warning(Box::new(BrokenRule { component, argument, message }))
     }
 }
 
@@ -98,7 +211,7 @@ pub static ALL: &[&[Rule]] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flight::{EventKind, Irql, Kind, Subject};
+    use flight::{EventKind, Irql, Subject};
     use std::collections::BTreeSet;
 
     #[test]

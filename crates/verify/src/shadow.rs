@@ -13,6 +13,7 @@ mod driver;
 pub mod keyed_mutex;
 mod map;
 pub mod memory;
+mod rare;
 mod retirement;
 pub mod stream;
 pub mod sync;
@@ -20,13 +21,17 @@ mod table;
 pub mod tdr;
 
 pub use adapter::{ActiveCall, Adapter, Node, NodeFences};
-pub use allocation::{Allocation, Instance, Resource, ResourceView, SharedData, View, ViewStage};
+pub use allocation::{
+    Allocation, Instance, Resource, ResourceView, SharedData, View, ViewMemory, ViewStage,
+};
 pub use client::{ClientCall, Process};
 pub use device::{Context, Device, Packet};
 pub use driver::{Block, Call, DriverPointer, PointerUse};
 pub(crate) use map::Trail;
 pub use map::{Key, Serial, Shadowed};
+pub use rare::{Rare, Usual};
 pub use retirement::{ResourceGroup, RetireRequest, Retirement};
+pub(crate) use table::Table;
 
 use address::{AddressSpace, PageTable};
 use flight::{Event, FastMap, Kind, Subject};
@@ -62,6 +67,8 @@ macro_rules! shadows {
             pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<PageTable>>,
             /// The last event of each thread, by its number.
             pub(crate) last_events: Vec<u64>,
+            /// The event of its thread before the one that is followed.
+            pub(crate) event_before: u64,
             /// The last event of each thread before its last call of `DxgkDdiBuildPagingBuffer`:
             /// the operation was chosen after it.
             pub(crate) builds: FastMap<u32, u64>,
@@ -78,23 +85,23 @@ macro_rules! shadows {
             pub(crate) fn end(&mut self, object: impl Into<Subject>) {
                 let Subject { kind, number } = object.into();
                 match kind {
-                    $(Kind::$kind => self.$map.remove(Serial::new(number)),)*
+                    $(Kind::$kind => self.$map.remove(number),)*
                     _ => (),
                 }
                 if kind == Kind::Call {
-                    $(self.$other_map.remove(Serial::new(number));)*
+                    $(self.$other_map.remove(number);)*
                 }
             }
 
             /// Adds an event to the trail of its subject.
-            pub(crate) fn mark(&mut self, event: &Event) {
+            pub(crate) fn mark_subject(&mut self, event: &Event) {
                 let Subject { kind, number } = event.subject;
                 match kind {
-                    $(Kind::$kind => self.$map.mark(Serial::new(number), event.seq),)*
+                    $(Kind::$kind => self.$map.mark(number, event.seq),)*
                     _ => (),
                 }
                 if kind == Kind::Call {
-                    $(self.$other_map.mark(Serial::new(number), event.seq);)*
+                    $(self.$other_map.mark(number, event.seq);)*
                 }
             }
 
@@ -102,11 +109,11 @@ macro_rules! shadows {
             pub(crate) fn trail(&self, object: Subject) -> Option<Trail> {
                 let number = object.number;
                 let trail = match object.kind {
-                    $(Kind::$kind => self.$map.trail(Serial::new(number)),)*
+                    $(Kind::$kind => self.$map.trail(number),)*
                     _ => None,
                 };
                 if object.kind == Kind::Call {
-                    return trail$(.or(self.$other_map.trail(Serial::new(number))))*;
+                    return trail$(.or(self.$other_map.trail(number)))*;
                 }
                 trail
             }
@@ -139,13 +146,15 @@ macro_rules! shadows {
         impl Shadows {
             $(
                 $(#[doc = $doc])+
+                #[inline]
                 pub fn $get(&self, key: impl Key<$type>) -> Option<&$type> {
-                    self.read(key.serial()?)
+                    self.read(key.number()?)
                 }
 
                 $(
+                    #[inline]
                     pub(crate) fn $get_mut(&mut self, key: impl Key<$type>) -> Option<&mut $type> {
-                        let shadow = self.$map.get_mut(key.serial()?)?;
+                        let shadow = self.$map.get_mut(key.number()?)?;
                         Some(&mut shadow.known)
                     }
                 )?
@@ -231,12 +240,20 @@ struct Reads {
     trails: RefCell<Vec<Trail>>,
 }
 
+impl Reads {
+    #[cold]
+    fn record(&self, trail: Trail) {
+        self.trails.borrow_mut().push(trail);
+    }
+}
+
 impl Shadows {
     /// The shadow of an object, for a judge.
-    fn read<T: Mapped>(&self, serial: Serial<T>) -> Option<&T> {
-        let shadow = T::map(self).get(serial)?;
+    #[inline]
+    fn read<T: Mapped>(&self, number: u32) -> Option<&T> {
+        let shadow = T::map(self).get(number)?;
         if self.reads.recording.get() {
-            self.reads.trails.borrow_mut().push(shadow.trail);
+            self.reads.record(shadow.trail);
         }
         Some(&shadow.known)
     }
@@ -251,23 +268,51 @@ impl Shadows {
 
     /// Starts the shadow of an object afresh.
     pub(crate) fn start<T: Mapped>(&mut self, key: impl Key<T>, known: T) {
-        let Some(serial) = key.serial() else { return };
+        let Some(number) = key.number() else { return };
         if !self.early_handles.is_empty() {
-            self.early_handles.remove(&serial.into());
+            self.early_handles.remove(&T::KIND.subject(number));
         }
-        T::map_mut(self).insert(serial, known);
+        T::map_mut(self).insert(number, Trail::default(), known);
+    }
+
+    /// Starts the shadow of an event's subject afresh, with the event in its trail.
+    #[inline]
+    pub(crate) fn begin<T: Mapped>(&mut self, event: &Event, known: T) {
+        if !self.early_handles.is_empty() {
+            self.early_handles.remove(&event.subject);
+        }
+        T::map_mut(self).insert(event.subject.number, Trail::of(event.seq), known);
     }
 
     /// The shadow of an object that begins with the first event that names it.
     pub(crate) fn first<T: Mapped + Default>(&mut self, key: impl Key<T>) -> Option<&mut T> {
-        Some(&mut T::map_mut(self).first(key.serial()?).known)
+        Some(&mut T::map_mut(self).first(key.number()?).known)
     }
 
-    /// Adds an event to the trail of another object than its subject.
-    pub(crate) fn mark_other<T: Mapped>(&mut self, key: impl Key<T>, seq: u64) {
-        if let Some(serial) = key.serial() {
-            T::map_mut(self).mark(serial, seq);
-        }
+    /// The same, with an event in its trail.
+    #[inline]
+    pub(crate) fn first_marked<T: Mapped + Default>(
+        &mut self,
+        key: impl Key<T>,
+        seq: u64,
+    ) -> Option<&mut T> {
+        let shadow = T::map_mut(self).first(key.number()?);
+        shadow.trail.mark(seq);
+        Some(&mut shadow.known)
+    }
+
+    /// The shadow of an event's subject, with the event in its trail.
+    #[inline]
+    pub(crate) fn subject_mut<T: Mapped>(&mut self, event: &Event) -> Option<&mut T> {
+        let shadow = T::map_mut(self).get_mut(event.subject.number)?;
+        shadow.trail.mark(event.seq);
+        Some(&mut shadow.known)
+    }
+
+    /// Forgets an event's subject.
+    #[inline]
+    pub(crate) fn end_subject<T: Mapped>(&mut self, event: &Event) {
+        T::map_mut(self).remove(event.subject.number);
     }
 
     /// The call of a driver in which an event happened.
@@ -277,6 +322,17 @@ impl Shadows {
 
     pub(crate) fn call_of_mut(&mut self, event: &Event) -> Option<&mut Call> {
         self.call_mut(call_of(event))
+    }
+
+    /// Whether a call of a driver is plain: it excludes no other call, no other call is inside the
+    /// driver, and the adapter is not declined and not of the first generation, whose calls are
+    /// compared by process. Most calls are.
+    pub(crate) fn is_plain_call(&self, threading_level: &str, adapter: Subject) -> bool {
+        let plain = |adapter: &Adapter| {
+            adapter.active_calls.is_empty() && !adapter.declined && adapter.generation != 1
+        };
+        threading_level == "zero"
+            && self.adapters.get(adapter.number).is_some_and(|shadow| plain(&shadow.known))
     }
 
     /// The memory of an allocation, an instance or a context allocation.

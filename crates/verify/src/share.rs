@@ -10,7 +10,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["share.queried"], RuleId::ALLOC_SHARE_002, sum_fits_return_field),
     Rule::on(&["share.opened"], RuleId::ALLOC_SHARE_005, total_size_returned),
     Rule::on(&["device.state-queried"], RuleId::DEV_LIFE_007, loss_reason_stable),
-    Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_fixed_limit),
+    Rule::on(&["leave"], RuleId::DEV_LIFE_008, no_fixed_limit).in_entries(&ENDLESS),
 ];
 
 /// The state that is reported for a working device.
@@ -87,15 +87,16 @@ fn loss_reason_stable(event: &Event, shadows: &Shadows) -> Verdict {
 
 fn no_fixed_limit(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::Leave { call, status } = &event.kind else { return Verdict::NotApplicable };
-    let entered = shadows.process(event.subject).and_then(|process| process.call(event.thread));
-    let Some(entered) = entered.filter(|_| ENDLESS.contains(&&**call)) else {
+    if !ENDLESS.contains(&&**call) {
         return Verdict::NotApplicable;
-    };
+    }
+    let entered = shadows.process(event.subject).and_then(|process| process.call(event.thread));
+    let Some(entered) = entered else { return Verdict::NotApplicable };
     if entered.driver_failed {
         return Verdict::NotApplicable; // Its driver's result, which is judged where it is returned.
     }
     let kept = status.0 >> 30 != 3 || REASONS.contains(&status.0);
-    Verdict::holds_if(kept, Component::Kernel, call.clone(), || {
+    Verdict::holds_if(kept, Component::Kernel, call, || {
         format!("{call} was refused with {status}, but only memory limits how many there are")
     })
 }

@@ -11,15 +11,7 @@ const SUBMIT_COMMAND: &str = "DxgkDdiSubmitCommand";
 pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_005, submit_succeeds).of(&[SUBMIT_COMMAND]),
     Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_013, submit_virtual_status).of(&[ddi::SUBMIT]),
-    Rule::on(&["ddi.return"], RuleId::GATE_STATUS_002, status_is_legal),
-    Rule::on(&["ddi.return", "ks.return", "thread.runaway"], RuleId::WT_CRASH_001, call_returns),
-];
-
-fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::DdiReturn { name, result, legal } = &event.kind else {
-        return Verdict::NotApplicable;
-    };
-    let ruled = [
+    Rule::on(&["ddi.return"], RuleId::GATE_STATUS_002, status_is_legal).except(&[
         "DxgkDdiBuildPagingBuffer",
         "DxgkDdiPatch",
         ddi::SURPRISE_REMOVAL,
@@ -31,11 +23,18 @@ fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
         "DxgkDdiQueryDependentEngineGroup",
         "DxgkDdiResetFromTimeout",
         "DxgkDdiRestartFromTimeout",
-    ];
-    if result == "crashed" || result == "absent" || ruled.contains(&&**name) {
+    ]),
+    Rule::on(&["ddi.return", "ks.return", "thread.runaway"], RuleId::WT_CRASH_001, call_returns),
+];
+
+fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
+    let EventKind::DdiReturn { name, result, legal } = &event.kind else {
+        return Verdict::NotApplicable;
+    };
+    if result == "crashed" || result == "absent" {
         return Verdict::NotApplicable; // These have a rule of their own.
     }
-    Verdict::holds_if(*legal, Component::Driver, name.clone(), || {
+    Verdict::holds_if(*legal, Component::Driver, name, || {
         format!("{name} returned {result}, but that is not among the results it may return")
     })
 }
@@ -73,14 +72,14 @@ fn call_returns(event: &Event, _shadows: &Shadows) -> Verdict {
             "{name} took {turns} turns while no client ran, and would go on: the driver asks for \
              its DPC again and again, or its hardware is never idle"
         );
-        return Verdict::Broken(Component::Driver, name.clone(), message);
+        return Verdict::broken(Component::Driver, name.clone(), message);
     }
     let (EventKind::DdiReturn { name, result, .. } | EventKind::KsReturn { name, result, .. }) =
         &event.kind
     else {
         return Verdict::NotApplicable;
     };
-    Verdict::holds_if(result != "crashed", Component::Driver, name.clone(), || {
+    Verdict::holds_if(result != "crashed", Component::Driver, name, || {
         format!("{name} crashed, but a driver must return from every call")
     })
 }

@@ -32,7 +32,7 @@ fn driver_allocator_chosen(event: &Event, shadows: &Shadows) -> Verdict {
     }
     // Another rule judges an allocator that was deleted.
     let Some(it) = shadows.stream_allocator(about) else { return Verdict::NotApplicable };
-    Verdict::holds_if(it.by == "driver", Component::Kernel, name.clone(), || {
+    Verdict::holds_if(it.by == "driver", Component::Kernel, name, || {
         format!("{name} was called for {about}, which is the {}'s: it was not chosen", it.by)
     })
 }
@@ -96,7 +96,7 @@ fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(it) = shadows.stream_frame(event.subject) else {
-        return Verdict::Broken(
+        return Verdict::broken(
             Component::Kernel,
             FREE.into(),
             format!("{} was freed", event.subject),

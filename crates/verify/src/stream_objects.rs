@@ -91,7 +91,7 @@ fn under_control_mutex(event: &Event, handles: &[&str]) -> Verdict {
         return Verdict::NotApplicable;
     }
     let held = locks.split('+').any(|text| text == "control");
-    Verdict::holds_if(*level == Irql::Passive && held, Component::Kernel, name.clone(), || {
+    Verdict::holds_if(*level == Irql::Passive && held, Component::Kernel, name, || {
         format!(
             "{name} for {about} was called at {level} level with {locks} of the mutexes: passive \
              level and control are promised"
@@ -168,7 +168,7 @@ fn processing_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     };
     let requested = if dispatch { Irql::Dispatch } else { Irql::Passive };
     let kept = *level == requested && processing.is_none() && !early;
-    Verdict::holds_if(kept, Component::Kernel, name.clone(), || {
+    Verdict::holds_if(kept, Component::Kernel, name, || {
         let twice = processing.map(|serial| format!(", inside {serial}")).unwrap_or_default();
         let early = if early { ", below its least state" } else { "" };
         format!(

@@ -2,7 +2,7 @@
 
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Component, Event, EventKind, RuleId};
+use flight::{Component, Event, EventKind, Hex, RuleId};
 
 const CREATE: &str = "D3DKMTCreateSynchronizationObject2";
 const SIGNAL: &str = "D3DKMTSignalSynchronizationObjectFromCpu";
@@ -17,7 +17,8 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["sync.signalled", "sync.destroyed"], RuleId::SYNC_CREATE_008, cpu_signal_visible),
     Rule::on(&["gpu-wait.satisfied"], RuleId::SYNC_CREATE_009, wait_satisfied),
     Rule::on(&["gpu-wait.released"], RuleId::WT_SYNC_001, not_destroyed_under_wait),
-    Rule::on(&["gpu-wait.satisfied", "leave"], RuleId::SYNC_CREATE_010, waiter_matches_kind),
+    Rule::on(&["gpu-wait.satisfied", "leave"], RuleId::SYNC_CREATE_010, waiter_matches_kind)
+        .in_entries(&[WAIT]),
     Rule::on(&["packet.submitted"], RuleId::SYNC_CREATE_012, packet_after_wait),
     Rule::on(&["sync.signalled"], RuleId::SYNC_CREATE_014, broadcast_complete),
     Rule::on(&["sync.handles-returned"], RuleId::SYNC_CREATE_017, handles_returned),
@@ -114,11 +115,10 @@ fn waiter_matches_kind(event: &Event, shadows: &Shadows) -> Verdict {
                 format!("{} is over, and its {} is not set", event.subject, it.waiter)
             })
         }
-        EventKind::Leave { status, .. } => {
+        EventKind::Leave { status: Hex(0), .. } => {
             let call =
                 shadows.process(event.subject).and_then(|process| process.call(event.thread));
-            let Some(call) = call.filter(|client_call| client_call.name == WAIT && status.0 == 0)
-            else {
+            let Some(call) = call.filter(|client_call| client_call.name == WAIT) else {
                 return Verdict::NotApplicable;
             };
             Verdict::holds_if(call.gpu_wait.is_none(), Component::Kernel, WAIT, || {

@@ -28,7 +28,7 @@ pub(crate) static RULES: &[Rule] = &[
         .of(&[ddi::SUBMIT]),
     Rule::on(&["ddi.pages"], RuleId::KMD_SUBMIT_010, paging_has_no_context),
     Rule::on(&["ddi.return"], RuleId::KMD_SUBMIT_015, cancel_succeeds).of(&[CANCEL]),
-    Rule::on(&["ddi.call"], RuleId::KMD_TDR_002, reset_exclusive),
+    Rule::on(&["ddi.call"], RuleId::KMD_TDR_002, reset_exclusive).of_plain(&[RESET]),
     Rule::on(&["paging.dropped"], RuleId::KMD_TDR_003, evictions_after_reset),
     Rule::on(&["ddi.call", "adapter.reset"], RuleId::KMD_TDR_009, engine_reset_followed_up)
         .of(&[ddi::SUBMIT, PAGE]),
@@ -80,7 +80,7 @@ fn preempted_paging_first(event: &Event, shadows: &Shadows) -> Verdict {
                 "{node} was given a packet with fence {fence} before the paging commands that it \
                  had given back"
             );
-            Verdict::Broken(Component::Kernel, name.clone(), message)
+            Verdict::broken(Component::Kernel, name.clone(), message)
         }
         _ => Verdict::NotApplicable,
     }
@@ -115,7 +115,7 @@ fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     match other {
         None if !reset_times(name) => Verdict::NotApplicable,
         None => Verdict::Holds,
-        Some(other) => Verdict::Broken(
+        Some(other) => Verdict::broken(
             Component::Kernel,
             RESET.into(),
             format!(
@@ -155,7 +155,7 @@ fn engine_reset_followed_up(event: &Event, shadows: &Shadows) -> Verdict {
             let Some(why) = must else { return Verdict::NotApplicable };
             let message =
                 format!("{adapter} was given work, but {why}, so all of it is reset first");
-            Verdict::Broken(Component::Kernel, RESET.into(), message)
+            Verdict::broken(Component::Kernel, RESET.into(), message)
         }
         _ => Verdict::NotApplicable,
     }

@@ -8,11 +8,11 @@ use flight::{Component, Event, EventKind, RuleId};
 
 /// The rules on threading and levels.
 pub(crate) static RULES: &[Rule] = &[
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_001, level_three_exclusive),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_002, level_two_exclusive_and_idle),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_003, one_call_per_class),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_004, one_scheduler),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_006, one_call_per_process),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_001, level_three_exclusive).of_plain(&[]),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_002, level_two_exclusive_and_idle).of_plain(&[]),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_003, one_call_per_class).of_plain(&[]),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_004, one_scheduler).of_plain(&[]),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_006, one_call_per_process).of_plain(&[]),
     Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_007, called_at_its_irql),
 ];
 
@@ -49,7 +49,7 @@ fn level_two_exclusive_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
     }
     if two(class) && flying > 0 {
         let message = format!("{name} is called at level two, but {adapter} has {flying} packets");
-        return Verdict::Broken(Component::Kernel, name.clone(), message);
+        return Verdict::broken(Component::Kernel, name.clone(), message);
     }
     let like = |other: &ActiveCall| {
         other.threading_level != "none" && (two(class) || two(&other.threading_level))
@@ -116,7 +116,7 @@ fn no_other_call(
     let other = inside.iter().find(|other| other.thread != event.thread && like(other));
     match other {
         None => Verdict::Holds,
-        Some(other) => Verdict::Broken(
+        Some(other) => Verdict::broken(
             Component::Kernel,
             name.clone(),
             format!(
@@ -130,7 +130,7 @@ fn no_other_call(
 fn called_at_its_irql(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::DdiCall { name, level, .. } = &event.kind else { return Verdict::NotApplicable };
     let Some(documented) = ddi::documented_level(name) else { return Verdict::NotApplicable };
-    Verdict::holds_if(*level == documented, Component::Kernel, name.clone(), || {
+    Verdict::holds_if(*level == documented, Component::Kernel, name, || {
         format!("{name} is called at {level} level, but it is for {documented} level")
     })
 }

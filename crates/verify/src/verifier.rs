@@ -2,15 +2,15 @@
 
 use crate::catalogue::{self, Severity};
 use crate::cause::cause;
+use crate::dispatch::{self, NameCache, NamedJudges, RuleJudge};
 use crate::entry_name::CurrentCalls;
-use crate::rule::{self, Rule, Verdict};
+use crate::rule::{BrokenRule, Judge, Verdict};
 use crate::sentence::sentence;
 use crate::shadow::Shadows;
 use crate::statuses;
-use flight::{Component, Event, EventKind, FastMap, RuleCounts, RuleId, Text};
+use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::LazyLock;
 
 /// The maximum number of event numbers in a finding.
 const EVENTS: usize = 8;
@@ -135,9 +135,8 @@ pub struct Verifier {
     findings: FindingList,
     rule_counts: RuleCounts,
     called: BTreeSet<String>,
-    /// Whether an entry point was called, and its rules, by the address and length of its name: most
-    /// names are constants.
-    constants: FastMap<(usize, usize), KnownName>,
+    /// What is known of the names of entry points that were seen last.
+    names: NameCache,
     missing: BTreeMap<String, u64>,
     /// The virtual threads on which a user-mode driver has called back, and how deep.
     callback_depths: BTreeMap<u32, u32>,
@@ -145,48 +144,6 @@ pub struct Verifier {
     /// Where the last breach of a rule at a door was placed, by its entry and argument.
     breach_places: BTreeMap<(RuleId, Component, Text), Text>,
     events: u64,
-}
-
-/// What is known of a name that is a constant.
-#[derive(Clone, Copy, Debug)]
-struct KnownName {
-    rules: RulesOfDdi,
-    was_called: bool,
-}
-
-/// Rules, in the order of their tables.
-type RuleList = Vec<&'static Rule>;
-
-/// The rules that judge each event, by the index of its name in [`EventKind::NAMES`].
-static RULES_BY_EVENT: LazyLock<Vec<RuleList>> =
-    LazyLock::new(|| EventKind::NAMES.iter().map(|name| rules_on(name)).collect());
-
-/// The rules that judge the call and the return of a DDI.
-#[derive(Clone, Copy, Debug)]
-struct RulesOfDdi {
-    call: &'static [&'static Rule],
-    returns: &'static [&'static Rule],
-}
-
-/// The rules of each DDI that a rule names; those of all others under an empty name.
-static RULES_BY_DDI: LazyLock<BTreeMap<&str, [RuleList; 2]>> = LazyLock::new(|| {
-    let named = rule::ALL.iter().copied().flatten().flat_map(|rule| rule.ddis);
-    let rules = |name: &str| {
-        ["ddi.call", "ddi.return"].map(|event| {
-            let of_it = |rule: &&Rule| rule.ddis.is_empty() || rule.ddis.contains(&name);
-            rules_on(event).into_iter().filter(of_it).collect()
-        })
-    };
-    named.copied().chain([""]).map(|name| (name, rules(name))).collect()
-});
-
-impl RulesOfDdi {
-    fn find(name: &str) -> Self {
-        let rules = RULES_BY_DDI.get(name).or_else(|| RULES_BY_DDI.get(""));
-        let [call, returns] =
-            rules.map_or([&[][..]; 2], |lists| lists.each_ref().map(|list| &**list));
-        Self { call, returns }
-    }
 }
 
 /// The findings, and for each rule, component and place the causes with the places of their
@@ -209,30 +166,66 @@ impl Verifier {
     /// Judges the next event, then records it.
     pub fn observe(&mut self, event: &Event) {
         self.events += 1;
-        let rules = match &event.kind {
-            EventKind::DdiCall { name, .. } => self.rules_of_ddi(name).call,
-            EventKind::DdiReturn { name, .. } => self.rules_of_ddi(name).returns,
-            kind => &RULES_BY_EVENT[kind.index()],
-        };
-        for rule in rules {
-            let verdict = (rule.judge)(event, &self.shadows);
-            if verdict != Verdict::NotApplicable {
-                self.rule_counts.increment(rule.id);
+        let judges = match &event.kind {
+            EventKind::DdiCall { name, threading_level, adapter, .. } => {
+                let judges = self.note_call(name);
+                let plain = self.shadows.is_plain_call(threading_level, *adapter);
+                if plain { &judges.plain_call[..] } else { &judges.call }
             }
-            let warns = matches!(verdict, Verdict::Warning(..));
-            if let Verdict::Broken(component, argument, message)
-            | Verdict::Warning(component, argument, message) = verdict
-            {
-                // A user-mode driver's calls on behalf of a client are attributed to the driver.
-                let back = component == Component::Client
-                    && self.callback_depths.contains_key(&event.thread);
-                let component = if back { Component::Umd } else { component };
-                let argument = self.calls.place(event.thread, argument);
-                let breach =
-                    Breach { rule: rule.id, component, argument, message, warns, count: 1 };
-                self.findings.add(breach, || trail(event, &self.shadows, Some(rule)));
+            EventKind::DdiReturn { name, .. } => &self.names.judges(name).returns,
+            EventKind::Leave { call, .. } => &self.names.judges(call).leave,
+            EventKind::DriverHandleSet { of } => dispatch::of_handle_set(of.kind),
+            EventKind::DriverHandleEnded { of, .. } => dispatch::of_handle_end(of.kind),
+            kind => {
+                match kind {
+                    EventKind::Enter { call } => self.calls.enter(event.thread, call),
+                    EventKind::KsCall { name, .. } | EventKind::UmdCall { name } => {
+                        self.note_call(name);
+                    }
+                    EventKind::RuleBroken { .. }
+                    | EventKind::RuleRepeated { .. }
+                    | EventKind::UmdCallback { .. }
+                    | EventKind::UmdCallbackReturn { .. }
+                    | EventKind::EntryMissing { .. } => self.note(event),
+                    _ => (),
+                }
+                dispatch::of_event(kind)
+            }
+        };
+        for judge in judges {
+            let verdict = (judge.judge)(event, &self.shadows);
+            if matches!(verdict, Verdict::NotApplicable) {
+                continue;
+            }
+            self.rule_counts.increment(judge.id);
+            if !matches!(verdict, Verdict::Holds) {
+                self.add_finding(event, *judge, verdict);
             }
         }
+        if let EventKind::Leave { .. } = event.kind {
+            self.calls.leave(event.thread); // A finding of its judges is about the call.
+        }
+        self.shadows.follow(event);
+    }
+
+    /// Adds the finding of a judge.
+    #[cold]
+    fn add_finding(&mut self, event: &Event, judge: RuleJudge, verdict: Verdict) {
+        let warns = matches!(verdict, Verdict::Warning(_));
+        let (Verdict::Broken(broken) | Verdict::Warning(broken)) = verdict else { return };
+        let BrokenRule { component, argument, message } = *broken;
+        // A user-mode driver's calls on behalf of a client are attributed to the driver.
+        let back =
+            component == Component::Client && self.callback_depths.contains_key(&event.thread);
+        let component = if back { Component::Umd } else { component };
+        let argument = self.calls.place(event.thread, argument);
+        let breach = Breach { rule: judge.id, component, argument, message, warns, count: 1 };
+        self.findings.add(breach, || trail(event, &self.shadows, Some(judge.judge)));
+    }
+
+    /// Records an event that few flights have.
+    #[inline(never)]
+    fn note(&mut self, event: &Event) {
         match &event.kind {
             EventKind::RuleBroken { rule, component, argument: entry, message } => {
                 // The door that judges the state at a return does not know the DDI.
@@ -252,9 +245,6 @@ impl Verifier {
                 let breach = Breach { rule, component, argument, message, warns: false, count };
                 self.findings.add(breach, || trail(event, &self.shadows, None));
             }
-            EventKind::DdiCall { name, .. }
-            | EventKind::KsCall { name, .. }
-            | EventKind::UmdCall { name } => self.note_call(name),
             EventKind::UmdCallback { .. } => {
                 *self.callback_depths.entry(event.thread).or_default() += 1;
             }
@@ -270,29 +260,25 @@ impl Verifier {
             }
             _ => (),
         }
-        self.calls.follow(event);
-        self.shadows.follow(event);
     }
 
-    /// What is known of a name, if it is a constant.
-    fn known_name(&mut self, name: &Text) -> Option<&mut KnownName> {
-        let Text::Borrowed(constant) = name else { return None };
-        let key = (constant.as_ptr().addr(), constant.len());
-        let new = || KnownName { rules: RulesOfDdi::find(constant), was_called: false };
-        Some(self.constants.entry(key).or_insert_with(new))
-    }
-
-    /// The rules that judge the calls of a DDI.
-    fn rules_of_ddi(&mut self, name: &Text) -> RulesOfDdi {
-        self.known_name(name).map_or_else(|| RulesOfDdi::find(name), |known| known.rules)
-    }
-
-    /// Notes that an entry point was called.
-    fn note_call(&mut self, name: &Text) {
-        let known = self.known_name(name);
-        let was_called = known.is_some_and(|known| std::mem::replace(&mut known.was_called, true));
-        if !was_called && !self.called.contains(&**name) {
-            self.called.insert(name.to_string());
+    /// Notes that an entry point was called. Returns the judges of its name.
+    #[inline]
+    fn note_call(&mut self, name: &Text) -> &'static NamedJudges {
+        match self.names.find(name) {
+            Some(known) => {
+                if !known.was_called {
+                    known.was_called = true;
+                    self.called.insert(name.to_string());
+                }
+                known.judges
+            }
+            None => {
+                if !self.called.contains(&**name) {
+                    self.called.insert(name.to_string());
+                }
+                NamedJudges::of(name)
+            }
         }
     }
 
@@ -334,15 +320,10 @@ fn returned_ddi(shadows: &Shadows, event: &Event, argument: &Text) -> Option<Tex
     call.map(|call| call.name.clone())
 }
 
-/// The rules that judge events of that name.
-fn rules_on(name: &str) -> Vec<&'static Rule> {
-    rule::ALL.iter().copied().flatten().filter(|rule| rule.events.contains(&name)).collect()
-}
-
 /// The numbers of the events that led to this one, in order, with this one last: the trails of its
 /// subject and of every object that the judge of the broken rule reads.
-fn trail(event: &Event, shadows: &Shadows, rule: Option<&Rule>) -> Vec<u64> {
-    let read = rule.map(|rule| shadows.trails_read(|shadows| (rule.judge)(event, shadows)));
+fn trail(event: &Event, shadows: &Shadows, judge: Option<Judge>) -> Vec<u64> {
+    let read = judge.map(|judge| shadows.trails_read(|shadows| judge(event, shadows)));
     let trails = shadows.trail(event.subject).into_iter().chain(read.into_iter().flatten());
     let numbers = trails.flat_map(|trail| trail.iter().collect::<Vec<_>>());
     let mut events: Vec<u64> = numbers.filter(|seq| *seq != event.seq).collect();

@@ -1,7 +1,7 @@
 //! Shadows of resources and allocations, and of devices' views of both.
 
 use super::memory::{Memory, MemoryRequirements};
-use super::retirement::RetireRequest;
+use super::rare::{Rare, Usual};
 use super::{Adapter, Call, Device, DriverPointer, Retirement, Serial};
 use flight::Subject;
 
@@ -51,8 +51,8 @@ pub struct Allocation {
     pub adapter: Serial<Adapter>,
     /// The device that created it.
     pub creator: Serial<Device>,
-    /// Its memory.
-    pub memory: Memory,
+    /// Its memory. An allocation of a driver without memory segments has none.
+    pub memory: Rare<Memory>,
     /// The resource it is a member of.
     pub resource: Option<Serial<Resource>>,
     /// The driver handle.
@@ -67,8 +67,6 @@ pub struct Allocation {
     pub data_references: u32,
     /// The retirement that closed its last view.
     pub ended_by: Option<Serial<Retirement>>,
-    /// How many instances its driver allows, if it reports that.
-    pub limit: Option<u32>,
 }
 
 /// Of an instance of an allocation.
@@ -100,8 +98,10 @@ pub struct View {
     pub stage: ViewStage,
     /// The retirement that ends it.
     pub retirement: Option<Serial<Retirement>>,
-    /// The request of that retirement.
-    pub request: Option<RetireRequest>,
+    /// The event that requested that retirement; zero if it is not known.
+    pub request: u64,
+    /// Whether the request assumes that it is not in use.
+    pub assumed_idle: bool,
     /// Whether the driver was called to close it.
     pub close_called: bool,
     /// The driver handle.
@@ -112,6 +112,13 @@ pub struct View {
     pub requirements: MemoryRequirements,
     /// How often its client requested residency.
     pub resident: u32,
+    /// What its client did with the memory.
+    pub memory: Rare<ViewMemory>,
+}
+
+/// What a client did with the memory of a view.
+#[derive(Debug)]
+pub struct ViewMemory {
     /// The event of the last request for a lock.
     pub lock_requested: u64,
     /// Whether its client promised, since it is listed, that the GPU has not written to it.
@@ -120,8 +127,26 @@ pub struct View {
     pub offered: u64,
     /// Whether it was reclaimed, to be mapped into an aperture, and not locked since.
     pub reclaimed: bool,
-    /// What has its memory: the allocation, or the newest instance of it.
-    pub newest: Subject,
+    /// The newest instance of the allocation, if that is not the allocation itself.
+    pub instance: Option<Serial<Instance>>,
+}
+
+impl ViewMemory {
+    const UNUSED: Self = Self {
+        lock_requested: 0,
+        not_written: false,
+        offered: 0,
+        reclaimed: false,
+        instance: None,
+    };
+}
+
+impl Usual for ViewMemory {
+    const USUAL: &'static Self = &Self::UNUSED;
+
+    fn usual() -> Self {
+        Self::UNUSED
+    }
 }
 
 /// The stage of a view's end.
@@ -133,6 +158,23 @@ pub enum ViewStage {
     Retiring,
     /// Nothing uses it.
     Idle,
+}
+
+impl View {
+    /// Whether something may still use it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.stage != ViewStage::Idle
+    }
+
+    /// Whether it ends, is assumed not to be in use and is not idle.
+    pub(crate) fn is_hasty(&self) -> bool {
+        self.stage == ViewStage::Retiring && self.assumed_idle
+    }
+
+    /// What has its memory: the allocation, or the newest instance of it.
+    pub fn newest(&self) -> Subject {
+        self.memory.instance.map_or(self.allocation.into(), Subject::from)
+    }
 }
 
 impl Resource {

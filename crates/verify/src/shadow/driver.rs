@@ -25,11 +25,9 @@ pub struct Call {
 #[derive(Debug, Default)]
 pub struct DriverPointer {
     /// The pool block of that address, if there is or was one.
-    pub block: Option<Block>,
+    pub block: Option<Box<Block>>,
     /// The objects that the driver uses it for.
     pub uses: SmallVec<[PointerUse; 1]>,
-    /// The last allocation it was used for, even when that is destroyed.
-    pub allocation: Option<Serial<Allocation>>,
 }
 
 /// A pool block.
@@ -50,6 +48,8 @@ pub struct Block {
     /// The allocation whose destruction did not free it, until it is known what the driver does
     /// with it.
     pub kept_of: Option<Serial<Allocation>>,
+    /// The last allocation its address was used for, even when that is destroyed.
+    pub allocation: Option<Serial<Allocation>>,
 }
 
 impl Block {
@@ -86,22 +86,28 @@ impl DriverPointer {
     }
 
     /// The block belongs to a new allocation: it is not freed late any more.
-    pub(crate) fn reuse(&mut self) {
-        if let Some(block) = &mut self.block
-            && block.kept_of.take().is_some()
-        {
+    pub(crate) fn reuse(&mut self, of: Serial<Allocation>) {
+        let Some(block) = &mut self.block else { return };
+        block.allocation = Some(of);
+        if block.kept_of.take().is_some() {
             block.leaked = false;
         }
     }
 
+    /// Whether it is or was the driver handle of an allocation.
+    pub fn is_of_allocation(&self) -> bool {
+        let used = || self.uses.iter().any(|it| it.of.kind == flight::Kind::Allocation);
+        self.block.as_ref().map_or_else(used, |block| block.allocation.is_some())
+    }
+
     /// The block, while it is not freed.
     pub fn allocated_block(&self) -> Option<&Block> {
-        self.block.as_ref().filter(|block| block.freed.is_none())
+        self.block.as_deref().filter(|block| block.freed.is_none())
     }
 
     /// Where the block was freed, if it was.
     pub fn freed(&self) -> Option<&Text> {
-        self.block.as_ref()?.freed.as_ref()
+        self.block.as_deref()?.freed.as_ref()
     }
 
     /// The first allocation or resource it stands for whose end the driver was not called for.

@@ -5,9 +5,12 @@ use flight::{Kind, Subject, invariant};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 
 /// The serial number of an object of one kind. The verifier sees serial numbers only.
-pub struct Serial<T>(u32, PhantomData<fn() -> T>);
+///
+/// The number is stored plus one, so that an optional serial number has the same size.
+pub struct Serial<T>(NonZeroU32, PhantomData<fn() -> T>);
 
 /// A record that the verifier keeps for each object of one kind.
 pub trait Shadowed: Sized {
@@ -17,8 +20,13 @@ pub trait Shadowed: Sized {
 
 /// What names an object of one kind: its serial number, or the subject of an event.
 pub trait Key<T>: Copy {
-    /// The serial number; `None` if an object of another kind is named, or none at all.
-    fn serial(self) -> Option<Serial<T>>;
+    /// The number; `None` if an object of another kind is named, or none at all.
+    fn number(self) -> Option<u32>;
+
+    /// The serial number, likewise.
+    fn serial(self) -> Option<Serial<T>> {
+        self.number().map(Serial::new)
+    }
 }
 
 /// The shadow of one object.
@@ -36,26 +44,50 @@ pub(crate) struct ShadowMap<T>(Table<Shadow<T>>);
 
 /// The numbers of an object's first event and of its last two.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trail([u64; 3]);
+pub(crate) struct Trail {
+    first: u64,
+    /// The last two, counted from the first. Zero is none.
+    distances: [u32; 2],
+}
 
 impl Trail {
+    /// The trail of an object that begins with an event.
+    #[inline]
+    pub(crate) fn of(seq: u64) -> Self {
+        Self { first: seq, distances: [0; 2] }
+    }
+
     /// Adds an event.
+    #[inline]
     pub(crate) fn mark(&mut self, seq: u64) {
-        match self.0 {
-            [0, ..] => self.0[0] = seq,
-            [first, _, last] => self.0 = [first, last, seq],
+        if self.first == 0 {
+            self.first = seq;
+            return;
         }
+        let [_, last] = self.distances;
+        // An event that is too far from the first for a distance is left out.
+        let distance = seq.checked_sub(self.first).map(u32::try_from);
+        let distance = distance.and_then(Result::ok).unwrap_or(0);
+        self.distances = [last, distance];
     }
 
     /// The numbers, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> {
-        self.0.into_iter().filter(|seq| *seq != 0)
+        let first = Some(self.first).filter(|seq| *seq != 0);
+        let last = self.distances.into_iter().filter(|distance| *distance != 0);
+        first.into_iter().chain(last.map(|distance| self.first + u64::from(distance)))
     }
 }
 
 impl<T> Serial<T> {
+    #[inline]
     pub(crate) fn new(number: u32) -> Self {
-        Self(number, PhantomData)
+        Self(NonZeroU32::MIN.saturating_add(number), PhantomData)
+    }
+
+    #[inline]
+    fn get(self) -> u32 {
+        self.0.get() - 1
     }
 }
 
@@ -66,7 +98,7 @@ impl<T: Shadowed> Serial<T> {
     /// With an internal error if the object is of another kind: our kernels write the events.
     #[track_caller]
     pub(crate) fn of(subject: Subject) -> Self {
-        invariant(subject.serial(), "a field of an event names objects of one kind")
+        invariant(Key::<T>::serial(subject), "a field of an event names objects of one kind")
     }
 }
 
@@ -79,39 +111,44 @@ impl<T: Shadowed> From<Subject> for Serial<T> {
 
 impl<T> ShadowMap<T> {
     #[inline]
-    pub(crate) fn get(&self, serial: Serial<T>) -> Option<&Shadow<T>> {
-        self.0.get(serial.0)
+    pub(crate) fn get(&self, number: u32) -> Option<&Shadow<T>> {
+        self.0.get(number)
     }
 
-    pub(crate) fn get_mut(&mut self, serial: Serial<T>) -> Option<&mut Shadow<T>> {
-        self.0.get_mut(serial.0)
+    #[inline]
+    pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Shadow<T>> {
+        self.0.get_mut(number)
     }
 
     /// Starts the shadow of an object afresh.
-    pub(crate) fn insert(&mut self, serial: Serial<T>, known: T) {
-        self.0.insert(serial.0, Shadow { trail: Trail::default(), known });
+    #[inline]
+    pub(crate) fn insert(&mut self, number: u32, trail: Trail, known: T) {
+        self.0.insert(number, Shadow { trail, known });
     }
 
     /// The shadow of an object that begins with the first event that names it.
-    pub(crate) fn first(&mut self, serial: Serial<T>) -> &mut Shadow<T>
+    #[inline]
+    pub(crate) fn first(&mut self, number: u32) -> &mut Shadow<T>
     where
         T: Default,
     {
         let new = || Shadow { trail: Trail::default(), known: T::default() };
-        self.0.get_or_insert_with(serial.0, new)
+        self.0.get_or_insert_with(number, new)
     }
 
-    pub(crate) fn remove(&mut self, serial: Serial<T>) {
-        self.0.remove(serial.0);
+    #[inline]
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.0.remove(number);
     }
 
-    pub(crate) fn trail(&self, serial: Serial<T>) -> Option<Trail> {
-        self.get(serial).map(|shadow| shadow.trail)
+    pub(crate) fn trail(&self, number: u32) -> Option<Trail> {
+        self.get(number).map(|shadow| shadow.trail)
     }
 
     /// Adds an event to the trail of an object, if the object has a shadow.
-    pub(crate) fn mark(&mut self, serial: Serial<T>, seq: u64) {
-        if let Some(shadow) = self.get_mut(serial) {
+    #[inline]
+    pub(crate) fn mark(&mut self, number: u32, seq: u64) {
+        if let Some(shadow) = self.get_mut(number) {
             shadow.trail.mark(seq);
         }
     }
@@ -129,32 +166,36 @@ impl<T> Default for ShadowMap<T> {
 }
 
 impl<T: Shadowed> Key<T> for Subject {
-    fn serial(self) -> Option<Serial<T>> {
-        (self.kind == T::KIND).then(|| Serial::new(self.number))
+    #[inline]
+    fn number(self) -> Option<u32> {
+        (self.kind == T::KIND).then_some(self.number)
     }
 }
 
 impl<T> Key<T> for Serial<T> {
-    fn serial(self) -> Option<Serial<T>> {
-        Some(self)
+    #[inline]
+    fn number(self) -> Option<u32> {
+        Some(self.get())
     }
 }
 
 impl<T, K: Key<T>> Key<T> for Option<K> {
-    fn serial(self) -> Option<Serial<T>> {
-        self?.serial()
+    #[inline]
+    fn number(self) -> Option<u32> {
+        self?.number()
     }
 }
 
 impl<T, K: Key<T> + Copy> Key<T> for &K {
-    fn serial(self) -> Option<Serial<T>> {
-        (*self).serial()
+    #[inline]
+    fn number(self) -> Option<u32> {
+        (*self).number()
     }
 }
 
 impl<T: Shadowed> From<Serial<T>> for Subject {
     fn from(serial: Serial<T>) -> Self {
-        T::KIND.subject(serial.0)
+        T::KIND.subject(serial.get())
     }
 }
 
@@ -178,7 +219,7 @@ impl<T: Shadowed> fmt::Display for Serial<T> {
 
 impl<T> fmt::Debug for Serial<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.get().fmt(f)
     }
 }
 

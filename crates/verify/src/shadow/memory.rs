@@ -1,6 +1,7 @@
 //! Shadows of memory: segments, their content, and the work that moves it.
 
 use super::address::Mapping;
+use super::rare::Usual;
 use super::{Adapter, Context, Device, DriverPointer, Node, Serial};
 use flight::{Hex, Subject, Text};
 use smallvec::SmallVec;
@@ -61,6 +62,46 @@ pub struct Memory {
     pub reclaimed: bool,
     /// How many bytes it has.
     pub bytes: u64,
+    /// How many instances of it its driver allows, if it reports that.
+    pub instance_limit: Option<u32>,
+}
+
+impl Memory {
+    const UNUSED: Self = Self {
+        requirements: MemoryRequirements {
+            cpu_visible: false,
+            cached: false,
+            pinned: false,
+            notified: false,
+            mappable: false,
+        },
+        location: None,
+        segment: None,
+        mapped: false,
+        notice: ResidencyNotice::None,
+        backed: false,
+        not_written: false,
+        written: false,
+        resident_devices: 0,
+        evict_if_necessary: false,
+        offer: None,
+        do_not_evict: false,
+        locks: 0,
+        outside: false,
+        local: false,
+        cpu_view_current: false,
+        reclaimed: false,
+        bytes: 0,
+        instance_limit: None,
+    };
+}
+
+impl Usual for Memory {
+    const USUAL: &'static Self = &Self::UNUSED;
+
+    fn usual() -> Self {
+        Self::UNUSED
+    }
 }
 
 /// The last residency notification to a driver.

@@ -1,39 +1,67 @@
 //! A table of records by serial number: a few instructions to find one, and memory for as many as are
 //! there at once.
 //!
-//! Numbers are looked up many times for each event. So the index is a plain array of pairs: a number
+//! Numbers are looked up many times for each event. So the index is a plain array of slots: a number
 //! is searched from its own place on, and removing one closes the gap. Neighbours have places far
 //! apart, because neighbours live at the same time and would be searched one behind the other.
 //!
+//! The number that was found last is found again without the index: most look-ups for an event are
+//! about the same objects as those before.
+//!
+//! A table that never had more than a few records at once has no index: its numbers are searched one
+//! by one. Most kinds of objects, such as adapters and driver calls, are so few.
+//!
 //! # Invariants
 //!
-//! 1. The size of the index is a power of two, at least twice the number of records.
+//! 1. The size of the index is zero, or a power of two that is at least twice the number of slots.
 //! 2. From the first place of a number to its entry, no place is free.
+//! 3. The record of the number that was found last is in its slot, or nowhere if that is [`NOWHERE`].
 
-/// An entry of the index: a serial number, and one plus the slot of its record. Zero is a free place.
-type Entry = (u32, u32);
+use std::cell::Cell;
 
-/// The place of a number in an index with this mask.
+/// An entry of the index: one plus the slot of a record. Zero is a free place.
+type Entry = u32;
+
+/// The place of a number in an index of `1 << (64 - shift)` entries.
 #[inline]
-fn own_place(serial: u32, mask: usize) -> usize {
-    // The upper half of the product depends on every bit of the number.
-    (u64::from(serial).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask
+fn own_place(serial: u32, shift: u32) -> usize {
+    // The upper bits of the product depend on every bit of the number.
+    (u64::from(serial).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// The smallest index.
-const SMALLEST: usize = 8;
+/// No slot.
+const NOWHERE: u32 = u32::MAX;
+
+/// The maximum number of slots without an index.
+const FEW: usize = 8;
+
+/// The shift of the smallest index.
+const SMALLEST: u32 = 59;
 
 /// Records of one kind of object by their serial numbers.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     index: Vec<Entry>,
+    /// See [`own_place`].
+    shift: u32,
     slots: Vec<Option<T>>,
+    /// The number of the record in each slot.
+    numbers: Vec<u32>,
     free: Vec<u32>,
+    /// The number that was found last, and its slot.
+    last: Cell<(u32, u32)>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self { index: Vec::new(), slots: Vec::new(), free: Vec::new() }
+        Self {
+            index: Vec::new(),
+            shift: SMALLEST,
+            slots: Vec::new(),
+            numbers: Vec::new(),
+            free: Vec::new(),
+            last: Cell::new((0, NOWHERE)),
+        }
     }
 }
 
@@ -43,107 +71,159 @@ impl<T> Table<T> {
         self.slots.len() - self.free.len()
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
     pub(crate) fn get(&self, serial: u32) -> Option<&T> {
-        let place = self.find(serial)?;
-        self.slots.get(self.index[place].1 as usize - 1)?.as_ref()
+        self.slots.get(self.slot(serial))?.as_ref()
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, serial: u32) -> Option<&mut T> {
-        let place = self.find(serial)?;
-        self.slots.get_mut(self.index[place].1 as usize - 1)?.as_mut()
+        let slot = self.slot(serial);
+        self.slots.get_mut(slot)?.as_mut()
     }
 
     /// Adds a record, or replaces it.
+    #[inline]
     pub(crate) fn insert(&mut self, serial: u32, record: T) {
-        if let Some(known) = self.get_mut(serial) {
-            *known = record;
-            return;
+        // A table of short-lived records is often empty.
+        let slot = if self.len() == 0 { NOWHERE as usize } else { self.slot(serial) };
+        match self.slots.get_mut(slot) {
+            Some(known) => *known = Some(record),
+            None => {
+                self.add(serial, record);
+            }
         }
-        self.add(serial, record);
     }
 
     /// The record of a number, which is made if there is none.
+    #[inline]
     pub(crate) fn get_or_insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
-        let slot = match self.find(serial) {
-            Some(place) => self.index[place].1 as usize - 1,
-            None => self.add(serial, make()),
-        };
+        let mut slot = self.slot(serial);
+        if slot >= self.slots.len() {
+            slot = self.add(serial, make());
+        }
         flight::invariant(self.slots[slot].as_mut(), "an entry of the index has a record")
     }
 
     /// Removes a record, if there is one.
+    #[inline]
     pub(crate) fn remove(&mut self, serial: u32) {
-        let Some(mut gap) = self.find(serial) else { return };
-        let slot = self.index[gap].1 - 1;
-        self.slots[slot as usize] = None;
-        self.free.push(slot);
+        let slot = self.slot(serial);
+        if slot < self.slots.len() {
+            self.slots[slot] = None;
+            let slot = slot as u32; // The number of slots fits.
+            if !self.index.is_empty() {
+                self.remove_entry(slot);
+            }
+            self.free.push(slot);
+            self.last.set((serial, NOWHERE));
+        }
+    }
+
+    /// Removes the entry of a slot from the index.
+    fn remove_entry(&mut self, slot: u32) {
+        let (index, numbers) = (&mut self.index[..], &self.numbers[..]);
+        let mask = index.len() - 1;
+        let mut gap = own_place(numbers[slot as usize], self.shift) & mask;
+        while index[gap] != slot + 1 {
+            gap = (gap + 1) & mask;
+        }
         // Entries behind the gap move into it, unless their first place is behind the gap.
-        let mask = self.index.len() - 1;
         let mut place = gap;
         loop {
             place = (place + 1) & mask;
-            let (number, slot) = self.index[place];
-            if slot == 0 {
-                break;
-            }
-            let first = own_place(number, mask);
+            let entry = index[place];
+            let Some(slot) = entry.checked_sub(1) else { break };
+            let first = own_place(numbers[slot as usize], self.shift);
             if place.wrapping_sub(first) & mask >= place.wrapping_sub(gap) & mask {
-                self.index[gap] = (number, slot);
+                index[gap] = entry;
                 gap = place;
             }
         }
-        self.index[gap] = (0, 0);
+        index[gap] = 0;
     }
 
-    /// The place of a number in the index.
-    #[inline]
-    fn find(&self, serial: u32) -> Option<usize> {
-        let mask = self.index.len().wrapping_sub(1);
-        let mut place = own_place(serial, mask);
-        loop {
-            let (number, slot) = *self.index.get(place)?;
-            if slot == 0 {
-                return None;
-            }
-            if number == serial {
-                return Some(place);
-            }
-            place = (place + 1) & mask;
-        }
+    /// The slot of a number, which is not a slot if there is no record.
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
+    fn slot(&self, serial: u32) -> usize {
+        let (last, slot) = self.last.get();
+        let slot = if last == serial { slot } else { self.search(serial) };
+        slot as usize
     }
 
-    /// Adds a record of a new number. Returns its slot.
-    fn add(&mut self, serial: u32, record: T) -> usize {
-        if self.index.len() < 2 * (self.len() + 1) {
-            self.grow();
-        }
-        let slot = if let Some(slot) = self.free.pop() {
-            slot as usize
+    /// The same, searched.
+    #[inline(never)]
+    fn search(&self, serial: u32) -> u32 {
+        let slot = if self.index.is_empty() {
+            let mut slots = self.numbers.iter().zip(&self.slots).zip(0..);
+            let found = slots.find(|((number, record), _)| **number == serial && record.is_some());
+            found.map_or(NOWHERE, |(_, slot)| slot)
         } else {
-            self.slots.push(None);
-            self.slots.len() - 1
+            let mask = self.index.len() - 1;
+            let mut place = own_place(serial, self.shift) & mask;
+            loop {
+                match self.index[place].checked_sub(1) {
+                    None => break NOWHERE,
+                    Some(slot) if self.numbers[slot as usize] == serial => break slot,
+                    Some(_) => place = (place + 1) & mask,
+                }
+            }
         };
-        self.slots[slot] = Some(record);
-        let entry = (serial, u32::try_from(slot + 1).unwrap_or(u32::MAX));
-        Self::put(&mut self.index, entry);
+        self.last.set((serial, slot));
         slot
     }
 
-    fn grow(&mut self) {
-        let mut larger = vec![(0, 0); (self.index.len() * 2).max(SMALLEST)];
-        for entry in self.index.drain(..).filter(|entry| entry.1 != 0) {
-            Self::put(&mut larger, entry);
+    /// Adds a record of a new number. Returns its slot.
+    #[inline]
+    fn add(&mut self, serial: u32, record: T) -> usize {
+        let slot = if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = Some(record);
+            self.numbers[slot as usize] = serial;
+            slot
+        } else {
+            self.slots.push(Some(record));
+            self.numbers.push(serial);
+            u32::try_from(self.slots.len() - 1).unwrap_or(NOWHERE - 1)
+        };
+        if self.slots.len() > FEW {
+            self.add_entry(serial, slot);
         }
-        self.index = larger;
+        self.last.set((serial, slot));
+        slot as usize
     }
 
-    /// Puts an entry at the first free place.
-    fn put(index: &mut [Entry], entry: Entry) {
+    /// Adds the entry of a new record to the index.
+    #[inline]
+    fn add_entry(&mut self, serial: u32, slot: u32) {
+        if self.index.len() < 2 * self.slots.len() {
+            self.grow();
+        } else {
+            Self::put(&mut self.index, self.shift, serial, slot + 1);
+        }
+    }
+
+    /// Makes an index of twice the size, for all records.
+    #[cold]
+    fn grow(&mut self) {
+        if !self.index.is_empty() {
+            self.shift -= 1;
+        }
+        self.index = vec![0; 1 << (64 - self.shift)];
+        let records = self.numbers.iter().zip(&self.slots).zip(1..);
+        for ((number, _), entry) in records.filter(|((_, record), _)| record.is_some()) {
+            Self::put(&mut self.index, self.shift, *number, entry);
+        }
+    }
+
+    /// Puts the entry of a number at the first free place.
+    #[inline]
+    fn put(index: &mut [Entry], shift: u32, serial: u32, entry: Entry) {
         let mask = index.len() - 1;
-        let mut place = own_place(entry.0, mask);
-        while index[place].1 != 0 {
+        let mut place = own_place(serial, shift) & mask;
+        while index[place] != 0 {
             place = (place + 1) & mask;
         }
         index[place] = entry;

@@ -181,7 +181,9 @@ mod tests {
 
     fn compare(what: &str, events: &[Event]) {
         let mut verifier = Verifier::new();
-        events.iter().for_each(|event| verifier.observe(event));
+        for event in events {
+            verifier.observe(event);
+        }
         let by_name = counts_by_name(events);
         for rule in RuleId::HISTORY {
             let counts = [verifier.rule_counts(), &by_name].map(|counts| counts.count_of(*rule));
@@ -219,7 +221,9 @@ mod tests {
             let mut events = script::read(script);
             let last = events.pop().unwrap();
             let mut shadows = Shadows::default();
-            events.iter().for_each(|event| shadows.follow(event));
+            for event in &events {
+                shadows.follow(event);
+            }
             let EventKind::DdiCall { threading_level, adapter, .. } = &last.kind else { panic!() };
             let is_plain = shadows.is_plain_call(threading_level, *adapter);
             for rule in rule::ALL.iter().copied().flatten().filter(|rule| {

@@ -20,14 +20,13 @@ impl Shadows {
     /// Records an event, after the rules have judged it.
     pub(crate) fn follow(&mut self, event: &Event) {
         let thread = event.thread as usize;
-        match self.last_events.get_mut(thread) {
-            Some(last) => self.event_before = std::mem::replace(last, event.seq),
-            None => {
-                self.event_before = event.seq;
-                if thread < THREADS {
-                    self.last_events.resize(thread + 1, 0);
-                    self.last_events[thread] = event.seq;
-                }
+        if let Some(last) = self.last_events.get_mut(thread) {
+            self.event_before = std::mem::replace(last, event.seq);
+        } else {
+            self.event_before = event.seq;
+            if thread < THREADS {
+                self.last_events.resize(thread + 1, 0);
+                self.last_events[thread] = event.seq;
             }
         }
         match event.subject.kind {
@@ -121,7 +120,9 @@ impl Shadows {
             }
             EventKind::Leave { .. } => {
                 let call = process.calls.iter().rposition(|it| it.thread == event.thread);
-                call.map(|at| remove_near_end(&mut process.calls, at));
+                if let Some(at) = call {
+                    remove_near_end(&mut process.calls, at);
+                }
             }
             EventKind::ProcessLeaked { .. } => process.leaked += 1,
             EventKind::HandleReserved { handle } => {
@@ -411,7 +412,9 @@ impl Shadows {
                 let Some(adapter) = shadow else { return };
                 let calls = &mut adapter.active_calls;
                 let at = calls.iter().rposition(|active_call| active_call.call == event.subject);
-                at.map(|at| remove_near_end(calls, at));
+                if let Some(at) = at {
+                    remove_near_end(calls, at);
+                }
                 adapter.blocks_taken = kept;
                 if [ddi::STOP_DEVICE, ddi::REMOVE_DEVICE].contains(&&**name) {
                     adapter.stopped = Some(name.clone());

@@ -126,7 +126,7 @@ impl Shadows {
             }
             EventKind::AllocationDecommitted {} => (),
             EventKind::AllocationLimited { limit: most } => {
-                allocation.memory.instance_limit = Some(most)
+                allocation.memory.instance_limit = Some(most);
             }
             EventKind::HandleDataAcquired { .. } => allocation.data_references += 1,
             EventKind::HandleDataReleased { .. } => decrement(&mut allocation.data_references),

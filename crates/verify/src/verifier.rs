@@ -265,21 +265,17 @@ impl Verifier {
     /// Notes that an entry point was called. Returns the judges of its name.
     #[inline]
     fn note_call(&mut self, name: &Text) -> &'static NamedJudges {
-        match self.names.find(name) {
-            Some(known) => {
-                if !known.was_called {
-                    known.was_called = true;
-                    self.called.insert(name.to_string());
-                }
-                known.judges
+        if let Some(known) = self.names.find(name) {
+            if !known.was_called {
+                known.was_called = true;
+                self.called.insert(name.to_string());
             }
-            None => {
-                if !self.called.contains(&**name) {
-                    self.called.insert(name.to_string());
-                }
-                NamedJudges::of(name)
-            }
+            return known.judges;
         }
+        if !self.called.contains(&**name) {
+            self.called.insert(name.to_string());
+        }
+        NamedJudges::of(name)
     }
 
     /// The findings, in the order of their first occurrence, each with its consequences.

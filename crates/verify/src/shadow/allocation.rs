@@ -86,7 +86,6 @@ pub struct Instance {
 
 /// Of a view.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct View {
     /// What it is a view of.
     pub allocation: Serial<Allocation>,

@@ -23,6 +23,7 @@ use std::cell::Cell;
 type Entry = u32;
 
 /// The place of a number in an index of `1 << (64 - shift)` entries.
+#[expect(clippy::cast_possible_truncation, reason = "a place of the index, which is in memory")]
 #[inline]
 fn own_place(serial: u32, shift: u32) -> usize {
     // The upper bits of the product depend on every bit of the number.
@@ -74,22 +75,22 @@ impl<T> Table<T> {
     #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
     #[inline(always)]
     pub(crate) fn get(&self, serial: u32) -> Option<&T> {
-        self.slots.get(self.slot(serial))?.as_ref()
+        self.slots.get(self.slot(serial) as usize)?.as_ref()
     }
 
     #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, serial: u32) -> Option<&mut T> {
         let slot = self.slot(serial);
-        self.slots.get_mut(slot)?.as_mut()
+        self.slots.get_mut(slot as usize)?.as_mut()
     }
 
     /// Adds a record, or replaces it.
     #[inline]
     pub(crate) fn insert(&mut self, serial: u32, record: T) {
         // A table of short-lived records is often empty.
-        let slot = if self.len() == 0 { NOWHERE as usize } else { self.slot(serial) };
-        match self.slots.get_mut(slot) {
+        let slot = if self.len() == 0 { NOWHERE } else { self.slot(serial) };
+        match self.slots.get_mut(slot as usize) {
             Some(known) => *known = Some(record),
             None => {
                 self.add(serial, record);
@@ -100,7 +101,7 @@ impl<T> Table<T> {
     /// The record of a number, which is made if there is none.
     #[inline]
     pub(crate) fn get_or_insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
-        let mut slot = self.slot(serial);
+        let mut slot = self.slot(serial) as usize;
         if slot >= self.slots.len() {
             slot = self.add(serial, make());
         }
@@ -111,9 +112,8 @@ impl<T> Table<T> {
     #[inline]
     pub(crate) fn remove(&mut self, serial: u32) {
         let slot = self.slot(serial);
-        if slot < self.slots.len() {
-            self.slots[slot] = None;
-            let slot = slot as u32; // The number of slots fits.
+        if let Some(record) = self.slots.get_mut(slot as usize) {
+            *record = None;
             if !self.index.is_empty() {
                 self.remove_entry(slot);
             }
@@ -148,10 +148,9 @@ impl<T> Table<T> {
     /// The slot of a number, which is not a slot if there is no record.
     #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
     #[inline(always)]
-    fn slot(&self, serial: u32) -> usize {
+    fn slot(&self, serial: u32) -> u32 {
         let (last, slot) = self.last.get();
-        let slot = if last == serial { slot } else { self.search(serial) };
-        slot as usize
+        if last == serial { slot } else { self.search(serial) }
     }
 
     /// The same, searched.

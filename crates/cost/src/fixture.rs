@@ -4,6 +4,7 @@ use crate::ring::{Ring, TwoPassDriver};
 use crate::row_kinds::{Driver, Kind, Watch};
 use crate::{MeasureError, noop_driver, wanted};
 use abi::D3DKMT_HANDLE;
+use flight::trace::Writer;
 use flight::{DeterministicHost, Log, Passive, Pool, Spawner};
 use kernel::{AdapterId, DriverSetup, Kernel};
 use softgpu::{HandlePool, MemoryPlan, SoftGpu, format};
@@ -37,7 +38,7 @@ pub(crate) struct Part {
 pub(crate) struct EventWatcher {
     log: Arc<Log>,
     verifier: Option<Verifier>,
-    text: Vec<u8>,
+    trace: Writer<Vec<u8>>,
 }
 
 impl Site {
@@ -141,7 +142,8 @@ impl EventWatcher {
     /// The observer, if any.
     pub(crate) fn of(watch: Watch, log: &Arc<Log>) -> Option<Self> {
         let verifier = (watch == Watch::Verifier).then(Verifier::new);
-        let it = Self { log: log.clone(), verifier, text: Vec::new() };
+        let trace = Writer::new(Vec::new()).ok()?; // Writing to memory cannot fail.
+        let it = Self { log: log.clone(), verifier, trace };
         (watch != Watch::Off).then_some(it)
     }
 
@@ -160,8 +162,11 @@ impl EventWatcher {
                 verifier.observe(event);
             }
         } else {
-            self.text.clear();
-            let _ = flight::trace::write(&events, &mut self.text); // Writing to memory cannot fail.
+            self.trace.get_mut().clear();
+            for event in &events {
+                let _ = self.trace.write(event); // Writing to memory cannot fail.
+            }
+            let _ = self.trace.flush();
         }
     }
 }

@@ -4,9 +4,11 @@
 //! An event records what happened to one subject, on which virtual thread, and inside which driver
 //! call. It holds numbers and text, never a pointer or a Windows type.
 
-use crate::field::{Field, Hex, Text, push_text};
-use crate::{Component, Fence, Irql, RuleId, Subject};
+use crate::field::{Field, Hex};
+use crate::line_buffer::{LINE_LENGTH, LineBuffer};
+use crate::{Component, Fence, Irql, RuleId, Subject, Text};
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 /// One event.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +24,21 @@ pub struct Event {
     /// What happened.
     pub kind: EventKind,
 }
+
+/// Writes text, then fields. The text and the name of the first field are one piece.
+macro_rules! values {
+    ($to:ident, $end:expr, $text:literal) => {
+        $to.put($end, $text)
+    };
+    ($to:ident, $end:expr, $text:literal, $field:ident $(, $more:ident)*) => {{
+        let end = $to.put($end, concat!($text, " ", stringify!($field), "="));
+        let end = $field.write($to, end);
+        values!($to, end, "" $(, $more)*)
+    }};
+}
+
+// An event is moved when it is logged, and a larger one by a call.
+const _: () = assert!(size_of::<Event>() <= 128);
 
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $variant:ident $name:literal { $($field:ident: $type:ty),* })*) => {
@@ -48,15 +65,26 @@ macro_rules! events {
                 match self { $(EventKind::$variant { .. } => Index::$variant as usize,)* }
             }
 
-            /// Its values in text, each ` name=value`.
-            fn write(&self, to: &mut Vec<u8>) {
+            /// The most bytes that `write` writes to the buffer's block.
+            const LENGTH: usize = {
+                let lengths = [
+                    $($name.len() $(+ stringify!($field).len() + 2 + <$type>::LENGTH)*),*
+                ];
+                let (mut longest, mut index) = (0, 0);
+                while index < lengths.len() {
+                    if longest < lengths[index] {
+                        longest = lengths[index];
+                    }
+                    index += 1;
+                }
+                longest
+            };
+
+            /// Writes its name and its values, each ` name=value`, at `end`. Returns the end behind
+            /// them.
+            fn write(&self, to: &mut LineBuffer, end: usize) -> usize {
                 match self {
-                    $(EventKind::$variant { $($field),* } => {
-                        $(
-                            push_text(concat!(" ", stringify!($field), "="), to);
-                            $field.write(to);
-                        )*
-                    })*
+                    $(EventKind::$variant { $($field),* } => values!(to, end, $name $(, $field)*),)*
                 }
             }
 
@@ -817,33 +845,38 @@ impl<'a> Values<'a> {
     }
 }
 
+/// The most bytes before the name of an event.
+const HEAD_LENGTH: usize =
+    u64::LENGTH + " t".len() + u32::LENGTH + " c".len() + u32::LENGTH + 2 + Subject::LENGTH;
+
+const _: () = assert!(HEAD_LENGTH + EventKind::LENGTH + "\n".len() <= LINE_LENGTH);
+
 impl Event {
-    /// Writes one line, without its end: number, thread, call, subject, name, values.
-    pub fn write(&self, to: &mut Vec<u8>) {
-        self.seq.write(to);
-        push_text(" t", to);
-        self.thread.write(to);
-        match self.call {
-            Some(call) => {
-                push_text(" c", to);
-                call.write(to);
-            }
-            None => push_text(" -", to),
-        }
-        to.push(b' ');
-        self.subject.write(to);
-        to.push(b' ');
-        push_text(self.kind.name(), to);
-        self.kind.write(to);
+    /// Writes one line at `end`, without its own end: number, thread, call, subject, name, values.
+    /// Returns the end behind them.
+    #[inline]
+    pub(crate) fn write(&self, to: &mut LineBuffer, end: usize) -> usize {
+        let end = to.put_event_number(end, self.seq);
+        let end = to.put_origin(end, self.thread, self.call);
+        let end = self.subject.write(to, end);
+        let end = to.put(end, " ");
+        self.kind.write(to, end)
     }
 }
 
+/// The buffer in which events are displayed. It is too large for the stack of a driver's thread.
+static DISPLAYED: Mutex<LineBuffer> = Mutex::new(LineBuffer::new());
+
 impl fmt::Display for Event {
-    /// The line that `write` writes.
+    /// The line in a trace, without its end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut line = Vec::new();
-        self.write(&mut line);
-        f.write_str(&String::from_utf8_lossy(&line))
+        let line = {
+            let mut lines = DISPLAYED.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.clear();
+            lines.push(self);
+            String::from_utf8_lossy(lines.text()).into_owned()
+        };
+        f.write_str(line.trim_end_matches('\n'))
     }
 }
 

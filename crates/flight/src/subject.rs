@@ -1,5 +1,6 @@
 //! Typed numbers: the subjects of events, and fences.
 
+use crate::line_buffer::Padded;
 use std::fmt;
 use std::str::FromStr;
 
@@ -124,6 +125,16 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::StreamPointer, "stream-pointer"),
 ];
 
+static PREFIXES: [Padded<{ Kind::PREFIX_LENGTH }>; KINDS.len()] = {
+    let mut prefixes = [Padded::new(""); KINDS.len()];
+    let mut index = 0;
+    while index < KINDS.len() {
+        prefixes[index] = Padded::joined(KINDS[index].1, ":");
+        index += 1;
+    }
+    prefixes
+};
+
 impl Kind {
     /// Its name in traces and reports.
     pub fn name(self) -> &'static str {
@@ -138,6 +149,15 @@ impl Kind {
     /// The kind of that name.
     pub fn find(name: &str) -> Option<Self> {
         KINDS.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
+    }
+
+    /// The most bytes of [`Kind::prefix`].
+    pub(crate) const PREFIX_LENGTH: usize = 24;
+
+    /// Its name and the colon before a number in a trace.
+    #[inline]
+    pub(crate) fn prefix(self) -> &'static Padded<{ Self::PREFIX_LENGTH }> {
+        &PREFIXES[self as usize]
     }
 
     /// The subject of this kind with that number.

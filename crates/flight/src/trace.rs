@@ -10,7 +10,7 @@ mod read;
 pub use compare::{Difference, compare};
 pub use read::{BadLine, read};
 
-use crate::Event;
+use crate::{Event, LineBuffer};
 use std::io;
 
 /// The first line of a trace: its type and format version.
@@ -19,31 +19,52 @@ pub const HEADER: &str = "windtunnel-trace 2";
 /// The first line of a trace of version 1, whose events had other names.
 const OLD_HEADER: &str = "windtunnel-trace 1";
 
-/// Number of bytes that are written together.
-const BUFFER_SIZE: usize = 1 << 14;
+/// Writes a trace, event by event.
+#[derive(Debug)]
+pub struct Writer<W> {
+    lines: Box<LineBuffer>,
+    to: W,
+}
 
-/// Writes a trace.
-pub fn write<'a>(
-    events: impl IntoIterator<Item = &'a Event>,
-    to: &mut impl io::Write,
-) -> io::Result<()> {
-    writeln!(to, "{HEADER}")?;
-    let mut lines = Vec::new();
-    for event in events {
-        event.write(&mut lines);
-        lines.push(b'\n');
-        if lines.len() > BUFFER_SIZE {
-            to.write_all(&lines)?;
-            lines.clear();
-        }
+impl<W: io::Write> Writer<W> {
+    /// Writes the header.
+    pub fn new(mut to: W) -> io::Result<Self> {
+        writeln!(to, "{HEADER}")?;
+        Ok(Self { lines: Box::default(), to })
     }
-    to.write_all(&lines)
+
+    /// Writes an event, some time before the end of the next [`Writer::flush`].
+    #[inline]
+    pub fn write(&mut self, event: &Event) -> io::Result<()> {
+        self.lines.push(event);
+        if self.lines.is_full() { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes the events that are not written yet.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.to.write_all(self.lines.text())?;
+        self.lines.clear();
+        Ok(())
+    }
+
+    /// What the trace is written to.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.to
+    }
 }
 
 /// A trace as text.
 pub fn text(events: &[Event]) -> String {
-    let lines = events.iter().map(|event| format!("{event}\n"));
-    std::iter::once(format!("{HEADER}\n")).chain(lines).collect()
+    let mut lines: Box<LineBuffer> = Box::default();
+    let mut text = format!("{HEADER}\n");
+    for event in events {
+        lines.push(event);
+        if lines.is_full() {
+            text += &String::from_utf8_lossy(lines.text());
+            lines.clear();
+        }
+    }
+    text + &String::from_utf8_lossy(lines.text())
 }
 
 #[cfg(test)]
@@ -53,9 +74,13 @@ mod tests {
     #[test]
     fn a_trace_is_written_as_its_text() {
         let event: Event = "1 t1 - node:0 fence.reported fence=4".parse().unwrap();
-        let mut written = Vec::new();
-        write([&event], &mut written).unwrap();
-        assert_eq!(String::from_utf8(written).unwrap(), text(&[event]));
+        let events = vec![event; 1000];
+        let mut writer = Writer::new(Vec::new()).unwrap();
+        for event in &events {
+            writer.write(event).unwrap();
+        }
+        writer.flush().unwrap();
+        assert_eq!(std::str::from_utf8(writer.get_mut()), Ok(&*text(&events)));
     }
 
     #[test]

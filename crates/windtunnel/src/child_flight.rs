@@ -13,8 +13,8 @@ use crate::fly::{DeepestStack, FlightResult, HostKind, ScenarioRun, judge_events
 use crate::native_umd::NativeUmd;
 use crate::scenario::Scenario;
 use flight::{
-    Component, Event, EventKind, EventSink, ExecutionContext, HostError, LiveObject, Log,
-    RuleCounts, RuleId, Subject,
+    Component, Event, EventKind, EventSink, ExecutionContext, HostError, LineBuffer, LiveObject,
+    Log, RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
 use nt::image::{
@@ -90,16 +90,20 @@ struct LiveEnd {
 /// Writes events to shared memory, and the call stack to those that an import of the driver reports.
 struct ChannelSink {
     channel: &'static Channel,
+    /// The line of the current event.
+    lines: Mutex<Box<LineBuffer>>,
     /// The imports of the driver, if it is one of a file.
     imports: Vec<String>,
 }
 
 impl EventSink for ChannelSink {
     fn event(&self, event: &Event) {
-        let mut line = Vec::with_capacity(128);
-        event.write(&mut line);
-        line.push(b'\n');
-        self.channel.append(&line);
+        {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.push(event);
+            self.channel.append(lines.text());
+            lines.clear();
+        }
         if let Some(stack) = self.stack(event) {
             self.channel.append(stack.as_bytes());
         }
@@ -112,7 +116,7 @@ impl ChannelSink {
             file.image().import_names().into_iter().map(str::to_owned).collect()
         };
         let imports = if let Driver::File(file) = driver { names(file) } else { Vec::new() };
-        Self { channel, imports }
+        Self { channel, lines: Mutex::default(), imports }
     }
 
     /// The lines with the call stacks of an event about an import that runs on this thread.

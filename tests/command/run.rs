@@ -370,7 +370,7 @@ fn bench_measures_every_row_beside_its_floors() {
     let (code, report) = json(&["bench", "--quick"]);
     assert_eq!(code, 0, "{report}");
     let rows = report["bench"]["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 24, "{report}");
+    assert_eq!(rows.len(), 26, "{report}");
     for row in rows {
         let positive = |key: &str| row[key].as_f64().is_some_and(|value| value > 0.0);
         assert!(["pair_ns", "bare_ns", "composite_ns", "bytes"].into_iter().all(positive), "{row}");
@@ -415,7 +415,7 @@ fn bench_measures_every_row_beside_its_floors() {
     }
     let (code, report) = text(&["bench", "--quick"]);
     assert_eq!(code, 0, "{report}");
-    assert_eq!(report.lines().filter(|text| text.contains(" | 10 | ")).count(), 42, "{report}");
+    assert_eq!(report.lines().filter(|text| text.contains(" | 10 | ")).count(), 44, "{report}");
     let (code, report) = text(&["bench", "--quick", "--only", "C library"]);
     assert_eq!(code, 0, "{report}");
     assert_eq!(report.lines().filter(|text| text.contains(" | 10 | ")).count(), 4, "{report}");

@@ -1,5 +1,6 @@
 //! A kernel with a driver, clients with a device each, and an optional observer.
 
+use crate::pair_clients::{PairClients, SharingClients, SlowedClient};
 use crate::ring::{Ring, TwoPassDriver};
 use crate::row_kinds::{Driver, Kind, Watch};
 use crate::{MeasureError, noop_driver, wanted};
@@ -28,9 +29,10 @@ pub(crate) struct Site {
 
 /// A client with a device.
 pub(crate) struct Part {
-    client: Client,
-    device: D3DKMT_HANDLE,
-    private: Vec<u8>,
+    pub(crate) client: Client,
+    pub(crate) device: D3DKMT_HANDLE,
+    /// The private data of an allocation.
+    pub(crate) private: Vec<u8>,
     watcher: Option<Arc<Mutex<EventWatcher>>>,
 }
 
@@ -76,7 +78,7 @@ impl Site {
     }
 
     /// Ends everything. Fails if the verifier found something: then the measurement is invalid.
-    pub(crate) fn close(self, at: &mut Passive, clients: &[Part]) -> Result<(), MeasureError> {
+    pub(crate) fn close(self, at: &mut Passive, clients: &[&Part]) -> Result<(), MeasureError> {
         for part in clients {
             part.client.kill(at);
         }
@@ -178,8 +180,15 @@ pub enum CountedOperation {
     Pair,
     /// The same through the C library, with the built-in driver and without a report.
     LibraryPair,
+    /// The same as a pair, in a resource that a second process opens by its global handle and
+    /// destroys, too.
+    SharedPair,
+    /// A pair, and a look-up of its device: a planted slow-down.
+    SlowedPair,
     /// A packet submitted, completed and retired, one at a time.
     Packet,
+    /// The same, 64 at a time: one interrupt for all.
+    PacketOf64,
     /// An allocation created and freed through callbacks by a user-mode driver.
     Callback,
     /// A frame of 64 bytes filled, received, read and returned, one at a time.
@@ -190,15 +199,20 @@ pub enum CountedOperation {
 /// packets run with a hundred live allocations.
 pub fn count(what: CountedOperation, watch: Watch, count: usize) -> Result<(), MeasureError> {
     match what {
-        CountedOperation::Pair => pairs(watch, count),
+        CountedOperation::Pair => pairs::<Part>(watch, count),
+        CountedOperation::SharedPair => pairs::<SharingClients>(watch, count),
+        CountedOperation::SlowedPair => pairs::<SlowedClient>(watch, count),
         CountedOperation::LibraryPair => crate::c_library::counted(COUNTED, count),
-        CountedOperation::Packet => crate::packets::counted(watch, count),
+        CountedOperation::Packet => crate::packets::counted(watch, 1, count),
+        CountedOperation::PacketOf64 => {
+            crate::packets::counted(watch, crate::packets::BATCH, count)
+        }
         CountedOperation::Callback => crate::umd_calls::counted(watch, count),
         CountedOperation::Frame => crate::streaming::counted(watch, count),
     }
 }
 
-fn pairs(watch: Watch, count: usize) -> Result<(), MeasureError> {
+fn pairs<C: PairClients>(watch: Watch, count: usize) -> Result<(), MeasureError> {
     let kind = Kind {
         what: "counted",
         way: crate::row_kinds::Way::Deterministic,
@@ -210,11 +224,11 @@ fn pairs(watch: Watch, count: usize) -> Result<(), MeasureError> {
     let flown = DeterministicHost::fly(0, &log, |host, at| {
         let host: Arc<dyn Spawner> = host.clone();
         let fixture = Site::open(&host, at, &log, &kind)?;
-        let mut part = fixture.part(at)?;
+        let mut clients = C::open(&fixture, at)?;
         let mut ring = Ring::with_room(COUNTED);
-        ring.fill(&mut part, at)?;
-        ring.pairs(&mut part, at, false, count)?;
-        fixture.close(at, &[part])
+        ring.fill(&mut clients, at)?;
+        ring.pairs(&mut clients, at, false, count)?;
+        fixture.close(at, &clients.parts())
     });
     flown.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }

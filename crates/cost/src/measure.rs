@@ -5,6 +5,7 @@ use crate::c_library::CLibraryClient;
 use crate::clock::{Span, run_in_parallel, timed};
 use crate::counting::bytes_added;
 use crate::fixture::{Part, Site};
+use crate::pair_clients::{PairClients, SharingClients};
 use crate::ring::Ring;
 use crate::row_kinds::{KINDS, Kind, Way};
 use crate::{BenchSize, MeasureError};
@@ -61,24 +62,13 @@ trait PairRunner {
 
 /// Both rows of a kind: destroying the oldest allocation, and a random one.
 fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, MeasureError> {
-    let rings = (0..kind.threads).map(|_| Ring::with_room(live / kind.threads));
-    let rings: Vec<Ring<D3DKMT_HANDLE>> = rings.collect();
     let run = Run { kind, live, extent };
-    let log = Site::log(kind);
-    let could_not = |why| MeasureError(format!("a flight to end: {why:?}"));
     match kind.way {
-        Way::Deterministic => {
-            let body = |host: &Arc<DeterministicHost>, at: &mut Passive| {
-                let host: Arc<dyn Spawner> = host.clone();
-                let fixture = Site::open(&host, at, &log, kind)?;
-                let mut pairs = Alone { part: fixture.part(at)?, rings, at };
-                let rows = run.rows(&mut pairs)?;
-                fixture.close(pairs.at, &[pairs.part])?;
-                Ok(rows)
-            };
-            DeterministicHost::fly(0, &log, body).map_err(could_not)?
-        }
+        Way::Deterministic => run.alone::<Part>(),
+        Way::Shared => run.alone::<SharingClients>(),
         Way::Threaded => {
+            let log = Site::log(kind);
+            let rings = run.rings();
             let body = |host: &Arc<ThreadedHost>, at: &mut Passive| {
                 let host: Arc<dyn Spawner> = host.clone();
                 let fixture = Site::open(&host, at, &log, kind)?;
@@ -88,15 +78,15 @@ fn rows_of(kind: &Kind, live: usize, extent: &BenchSize) -> Result<Vec<Row>, Mea
                 }
                 let mut pairs = ParallelClients { host, at, clients };
                 let rows = run.rows(&mut pairs)?;
-                let clients: Vec<Part> = pairs.clients.drain(..).map(|pair| pair.0).collect();
-                fixture.close(pairs.at, &clients)?;
+                let parts: Vec<&Part> = pairs.clients.iter().map(|pair| &pair.0).collect();
+                fixture.close(pairs.at, &parts)?;
                 Ok(rows)
             };
-            ThreadedHost::fly(&log, body).map_err(could_not)?
+            ThreadedHost::fly(&log, body).map_err(not_ended)?
         }
         Way::C => {
             let mut clients = Vec::new();
-            for ring in rings {
+            for ring in run.rings() {
                 clients.push((CLibraryClient::open()?, ring));
             }
             let mut pairs = CLibraryClients { clients };
@@ -114,7 +104,32 @@ struct Run<'a> {
     extent: &'a BenchSize,
 }
 
+/// The error of a flight that did not end.
+fn not_ended(why: impl std::fmt::Debug) -> MeasureError {
+    MeasureError(format!("a flight to end: {why:?}"))
+}
+
 impl Run<'_> {
+    /// A ring for each thread.
+    fn rings<N: Copy>(&self) -> Vec<Ring<N>> {
+        let threads = self.kind.threads;
+        (0..threads).map(|_| Ring::with_room(self.live / threads)).collect()
+    }
+
+    /// The rows of clients that run on the thread that measures.
+    fn alone<C: PairClients>(&self) -> Result<Vec<Row>, MeasureError> {
+        let log = Site::log(self.kind);
+        let body = |host: &Arc<DeterministicHost>, at: &mut Passive| {
+            let host: Arc<dyn Spawner> = host.clone();
+            let fixture = Site::open(&host, at, &log, self.kind)?;
+            let mut pairs = Alone { clients: C::open(&fixture, at)?, rings: self.rings(), at };
+            let rows = self.rows(&mut pairs)?;
+            fixture.close(pairs.at, &pairs.clients.parts())?;
+            Ok(rows)
+        };
+        DeterministicHost::fly(0, &log, body).map_err(not_ended)?
+    }
+
     fn rows(&self, pairs: &mut impl PairRunner) -> Result<Vec<Row>, MeasureError> {
         let (filled, bytes) = bytes_added(|| pairs.fill());
         filled?;
@@ -130,7 +145,7 @@ impl Run<'_> {
         bytes: Option<isize>,
     ) -> Result<Row, MeasureError> {
         // Rows that start threads for each turn have longer turns.
-        let longer = self.kind.way != Way::Deterministic;
+        let longer = !matches!(self.kind.way, Way::Deterministic | Way::Shared);
         let extent = if longer { self.extent.with_more_pairs() } else { self.extent.clone() };
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..extent.turns {
@@ -155,22 +170,23 @@ pub(crate) fn median(mut turns: Vec<Duration>) -> Duration {
     turns.get(turns.len() / 2).copied().unwrap_or_default()
 }
 
-/// One client, on the thread that measures.
-struct Alone<'a> {
-    part: Part,
-    rings: Vec<Ring<D3DKMT_HANDLE>>,
+/// Clients on the thread that measures.
+struct Alone<'a, C: PairClients> {
+    clients: C,
+    rings: Vec<Ring<C::Name>>,
     at: &'a mut Passive,
 }
 
-impl PairRunner for Alone<'_> {
+impl<C: PairClients> PairRunner for Alone<'_, C> {
     fn fill(&mut self) -> Result<(), MeasureError> {
-        self.rings.iter_mut().try_for_each(|ring| ring.fill(&mut self.part, self.at))
+        self.rings.iter_mut().try_for_each(|ring| ring.fill(&mut self.clients, self.at))
     }
 
     fn turn(&mut self, random: bool, pairs: usize) -> Result<Duration, MeasureError> {
-        let (part, at) = (&mut self.part, &mut *self.at);
+        let (clients, at) = (&mut self.clients, &mut *self.at);
         let mut rings = self.rings.iter_mut();
-        timed(|| rings.try_for_each(|ring| ring.pairs(part, at, random, pairs))).map(Span::duration)
+        timed(|| rings.try_for_each(|ring| ring.pairs(clients, at, random, pairs)))
+            .map(Span::duration)
     }
 }
 

@@ -15,7 +15,7 @@ use flight::Passive;
 use thunk::CpuWait;
 
 /// The number of packets in flight at once, and between two runs of the observer.
-const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 /// The number of live objects while instructions are counted.
 const COUNTED: usize = 100;
 
@@ -60,11 +60,11 @@ pub(crate) fn measure(
     rows(extent, "a packet behind a fence that the CPU signals", None, number, text)
 }
 
-/// Runs `count` packets one after the other and nothing else, for instruction counts.
-pub(crate) fn counted(watch: Watch, count: usize) -> Result<(), MeasureError> {
+/// Runs `count` packets and nothing else, `batch` at a time, for instruction counts.
+pub(crate) fn counted(watch: Watch, batch: usize, count: usize) -> Result<(), MeasureError> {
     WorkFixture::fly(watch, None, |fixture, at| {
         let line = Line::new(fixture, at, COUNTED)?;
-        line.packets(fixture, at, 1, count)
+        line.packets(fixture, at, batch, count)
     })
 }
 

@@ -26,6 +26,8 @@ pub(crate) enum Driver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Deterministic,
+    /// As deterministic, with a second process that opens each allocation by its global handle.
+    Shared,
     Threaded,
     C,
 }
@@ -43,6 +45,7 @@ pub(crate) struct Kind {
 pub(crate) const OFF: &str = "trait driver, checks off";
 pub(crate) const VERIFIER: &str = "trait driver, verifier on";
 pub(crate) const TRACE: &str = "trait driver, trace on";
+pub(crate) const SHARED: &str = "trait driver, shared with a second process, checks off";
 pub(crate) const THREADS: &str = "trait driver, threads, checks off";
 pub(crate) const THREADS_TWO: &str = "trait driver, threads, two threads, checks off";
 pub(crate) const THREADS_TWO_VERIFIER: &str = "trait driver, threads, two threads, verifier on";
@@ -57,6 +60,7 @@ pub(crate) const KINDS: &[Kind] = &[
     kind(OFF, Way::Deterministic, Driver::Idle, Watch::Off, 1),
     kind(VERIFIER, Way::Deterministic, Driver::Idle, Watch::Verifier, 1),
     kind(TRACE, Way::Deterministic, Driver::Idle, Watch::Trace, 1),
+    kind(SHARED, Way::Shared, Driver::Idle, Watch::Off, 1),
     kind(TABLE, Way::Deterministic, Driver::Table, Watch::Off, 1),
     kind(THREADS, Way::Threaded, Driver::Idle, Watch::Off, 1),
     kind(THREADS_TWO, Way::Threaded, Driver::Idle, Watch::Off, 2),

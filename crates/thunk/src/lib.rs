@@ -20,6 +20,7 @@ mod client_keyed_mutex;
 mod client_memory;
 mod client_priority;
 mod client_render;
+mod client_shared;
 mod client_sync;
 mod context_priority;
 mod create;

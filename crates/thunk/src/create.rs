@@ -273,6 +273,12 @@ unsafe fn create<E: Element>(
     args: *mut D3DKMT_CREATEALLOCATION,
     list: impl Fn(&D3DKMT_CREATEALLOCATION) -> *mut E,
 ) -> Result<(), NTSTATUS> {
+    if args.is_null() {
+        // WINDOWS: the caller faults (observed).
+        let sentence = "there is no argument structure: the call faults on Windows".to_owned();
+        session.judge(RuleId::ALLOC_CREATE_023, "D3DKMTCreateAllocation.hDevice", Some(sentence));
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     // SAFETY: The caller's contract.
     let arguments = unsafe { read_mut(args) }?;
     let list = list(&arguments);
@@ -284,6 +290,11 @@ unsafe fn create<E: Element>(
     let made = unsafe { create_objects(session, at, arguments, infos) }?;
     for (element, handle) in elements.iter_mut().zip(&made.allocations) {
         element.name(*handle);
+        if let Some(priority) = element.priority() {
+            let device = Handle(arguments.hDevice);
+            // An adapter without memory has no use for priorities.
+            let _ = session.kernel.set_priorities(session.process, device, &[*handle], &[priority]);
+        }
     }
     // SAFETY: The caller's contract.
     unsafe { write_list(list, &elements) }?;
@@ -297,10 +308,12 @@ trait Element: Copy {
     fn info(&self) -> Info;
     /// Writes the results.
     fn name(&mut self, handle: Handle);
+    /// The eviction priority, if it is not the driver's (`OverridePriority`).
+    fn priority(&self) -> Option<u32>;
 }
 
 macro_rules! element {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $priority:expr),* $(,)?) => {$(
         impl Element for $type {
             fn info(&self) -> Info {
                 Info {
@@ -314,11 +327,19 @@ macro_rules! element {
             fn name(&mut self, handle: Handle) {
                 self.hAllocation = handle.0;
             }
+            fn priority(&self) -> Option<u32> {
+                $priority(self)
+            }
         }
     )*};
 }
 
-element!(D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2);
+element! {
+    D3DDDI_ALLOCATIONINFO: |_| None,
+    D3DDDI_ALLOCATIONINFO2: |info: &D3DDDI_ALLOCATIONINFO2| {
+        info.Flags.has(InfoFlags::OverridePriority).then(|| info.priority())
+    },
+}
 
 /// The number of elements, if it is plausible.
 fn check_count(session: &Session, arguments: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
@@ -345,6 +366,11 @@ unsafe fn create_objects(
     let standard = standard.then(|| unsafe { read(args.standard_allocation().cast_const()) });
     let arguments = CreateArguments { args, infos, standard: standard.transpose()? };
     judge_usual_arguments(session, RULES, &arguments, arguments.is_usual())?;
+    // WINDOWS: a standard allocation has no private data of its resource (observed); the union
+    // holds its description instead.
+    if arguments.standard.is_some() && args.PrivateDriverDataSize != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     if arguments.has(Flags::ExistingSection) {
         session.missing_entry("D3DKMTCreateAllocation.Flags.ExistingSection");
         return Err(STATUS_NOT_SUPPORTED);
@@ -434,9 +460,7 @@ fn fill_output(
     if let Some(resource) = made.resource {
         args.hResource = resource.0;
     }
-    if args.Flags.has(Flags::CreateShared) {
-        // WINDOWS: shared for NT handles only, there is no global one (observed).
-        args.hGlobalShare = made.global.map_or(0, |handle| handle.0);
-    }
+    // WINDOWS: zero if nothing is shared, and if it is shared for NT handles only (observed).
+    args.hGlobalShare = made.global.map_or(0, |handle| handle.0);
     args
 }

@@ -17,6 +17,9 @@ int main(void)
     D3DKMT_QUERYADAPTERINFO query = {.hAdapter = adapter, .Type = 1000,
         .pPrivateDriverData = &answer, .PrivateDriverDataSize = sizeof answer};
     CHECK(D3DKMTQueryAdapterInfo(&query) != STATUS_SUCCESS);
+    for (int i = 0; i < 2; i++) {
+        CHECK(D3DKMTPresent(&answer) == STATUS_NOT_SUPPORTED);
+    }
 
     D3DKMT_HANDLE made_up = 0x12345678;
     D3DKMT_DESTROYALLOCATION destroy = {

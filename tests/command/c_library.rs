@@ -74,14 +74,17 @@ pub(crate) fn output_text(output: &Output) -> String {
 const CLEAN: &str = "0 errors, 0 warnings, 0 notes, 0 objects left alive";
 
 #[test]
-fn the_library_exports_exactly_the_thunks_entry_points() {
+fn the_library_exports_exactly_the_names_of_the_support_table() {
     let output =
         Command::new("nm").args(["-D", "--defined-only"]).arg(library().join(NAME)).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     let exported: BTreeSet<&str> =
         text.lines().filter_map(|text| text.split_whitespace().nth(2)).collect();
-    let entries = thunk::ENTRIES.iter().map(|entry_row| entry_row.name);
+    let tables = windtunnel::support();
+    let table = tables.iter().find(|table| table.id == "d3dkmt").unwrap();
+    let entries = table.rows.iter().map(|row| row.name);
     let events = [
+        "windtunnel_process_open",
         "windtunnel_event_create",
         "windtunnel_event_is_set",
         "windtunnel_event_reset",
@@ -92,6 +95,42 @@ fn the_library_exports_exactly_the_thunks_entry_points() {
     let signals = ["sigaction", "signal", "__sysv_signal", "pthread_sigmask", "sigprocmask"];
     let expected = entries.chain(events).chain(signals);
     assert_eq!(exported, expected.collect::<BTreeSet<&str>>());
+}
+
+/// A client that calls every entry point with a structure of zeros, and prints each status.
+fn zeroed_calls() -> String {
+    let rows = || thunk::ENTRIES.iter().chain(thunk::ABSENT_ENTRIES);
+    let mut source = String::from("#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n");
+    source.push_str("static uint64_t zeros[512];\n");
+    for row in rows() {
+        source += &format!("int32_t {}(void *args);\n", row.name);
+    }
+    source.push_str("int main(void)\n{\n");
+    for row in rows() {
+        source.push_str("    memset(zeros, 0, sizeof zeros);\n");
+        let name = row.name;
+        source += &format!("    printf(\"{name} %x\\n\", (unsigned){name}(zeros));\n");
+    }
+    source.push_str("    return 0;\n}\n");
+    source
+}
+
+#[test]
+fn every_name_links_and_answers_a_zeroed_structure_as_its_row_says() {
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("zeroed.c");
+    fs::write(&source, zeroed_calls()).unwrap();
+    let (output, report) = run(&build_c(source.to_str().unwrap()));
+    assert_eq!(output.lines().count(), thunk::ENTRIES.len() + thunk::ABSENT_ENTRIES.len());
+    for line in output.lines() {
+        let (name, status) = line.split_once(' ').unwrap();
+        let status = u32::from_str_radix(status, 16).unwrap().cast_signed();
+        let absent = thunk::ABSENT_ENTRIES.iter().any(|row| row.name == name);
+        let row = thunk::ENTRIES.iter().find(|row| row.name == name);
+        let listed = row.is_some_and(|row| status == 0 || row.statuses.contains(&status));
+        let expected = abi::status::STATUS_NOT_SUPPORTED;
+        assert!(if absent { status == expected } else { listed }, "{line}");
+    }
+    assert!(!report.contains("who      kernel"), "{report}");
 }
 
 #[test]
@@ -111,12 +150,18 @@ fn the_example_in_cpp_calls_from_threads_and_from_the_destructors_of_globals() {
 #[test]
 fn the_header_is_c_and_cpp_with_any_warning() {
     let client = Path::new(env!("CARGO_TARGET_TMPDIR")).join("header");
-    for (compiler, standard, language) in
-        [("gcc", "-std=c11", "c"), ("gcc", "-std=c17", "c"), ("g++", "-std=c++17", "c++")]
-    {
+    let wide = "-DWINDTUNNEL_WIDE_WCHAR";
+    for (compiler, standard, language, characters) in [
+        ("gcc", "-std=c11", "c", "-UWINDTUNNEL_WIDE_WCHAR"),
+        ("gcc", "-std=c11", "c", wide),
+        ("gcc", "-std=c17", "c", "-UWINDTUNNEL_WIDE_WCHAR"),
+        ("g++", "-std=c++17", "c++", "-UWINDTUNNEL_WIDE_WCHAR"),
+        ("g++", "-std=c++17", "c++", wide),
+    ] {
         let include = root().join("crates/d3dkmt/include");
         let mut command = Command::new(compiler);
         command.args([standard, "-x", language, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
+        command.arg(characters);
         let driver = root().join("crates/runtime/include");
         command.arg("-fsyntax-only").arg("-I").arg(&include).arg("-I").arg(&driver);
         command.arg(include.join("windtunnel/softgpu.h"));
@@ -210,8 +255,8 @@ fn what_a_client_uses_and_is_absent_is_in_its_report() {
         [
             "D3DKMTCreateDevice.Flags",
             "D3DKMTEscape of another type than D3DKMT_ESCAPE_DRIVERPRIVATE (2 times)",
-            "D3DKMTQueryAdapterInfo of another type than KMTQAITYPE_GETSEGMENTSIZE and \
-             KMTQAITYPE_UMDRIVERPRIVATE",
+            "D3DKMTPresent (2 times)",
+            "D3DKMTQueryAdapterInfo of a type that has no row",
         ],
         "{report}"
     );

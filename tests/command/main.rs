@@ -1,5 +1,6 @@
 //! The command, its reports, the documentation pages, the C library and its clients.
 
+mod adapter_info;
 mod adapters;
 mod allow;
 mod c_library;
@@ -19,5 +20,6 @@ mod samples;
 mod steps;
 mod streams;
 mod support;
+mod surface;
 mod tutorial;
 mod umd;

@@ -308,7 +308,7 @@ fn row_126_a_second_handle_blocks() {
 }
 
 /// Row 127: when the handle that owns the mutex is destroyed, waiting and later acquires return
-/// promptly that the mutex is abandoned.
+/// promptly that the mutex is abandoned, with `FenceValue` zero.
 #[test]
 fn row_127_destroying_the_owner_abandons_it() {
     let (mutex, global) = create(0);
@@ -318,10 +318,10 @@ fn row_127_destroying_the_owner_abandons_it() {
     assert!(waiters.iter().all(|join_handle| !join_handle.is_finished()));
     let began = Instant::now();
     assert_eq!(destroy(mutex), SUCCESS);
-    let [first, other] = waiters.map(|join_handle| join_handle.join().unwrap().0);
-    assert_eq!([first, other], [ABANDONED; 2]);
+    let [first, other] = waiters.map(|join_handle| join_handle.join().unwrap());
+    assert_eq!([first, other], [(ABANDONED, 0, 0), (ABANDONED, 1, 0)]);
     assert!(began.elapsed() < Duration::from_secs(5));
-    assert_eq!(acquire(second, 0, None).0, ABANDONED, "for good");
+    assert_eq!(acquire(second, 0, None), (ABANDONED, 0, 0), "for good");
     assert_eq!(destroy(second), SUCCESS);
 }
 

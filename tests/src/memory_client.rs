@@ -169,7 +169,9 @@ impl<'a> MemoryClient<'a> {
     /// Queries its use of the adapter's local memory.
     pub fn query_budget(&self) -> Budget {
         let process = self.client.session().process();
-        self.testbed.kernel.budget(process, Handle(self.adapter), SegmentGroup::Local).unwrap()
+        let adapter = Handle(self.adapter);
+        let group = SegmentGroup::Local;
+        self.testbed.kernel.budget(process, adapter, Some(process), group).unwrap()
     }
 
     /// Offers an allocation.
@@ -345,7 +347,7 @@ pub fn queried() -> Vec<Event> {
             let process = client.session().process();
             testbed
                 .kernel
-                .budget(process, Handle(test_client.adapter), SegmentGroup::Local)
+                .budget(process, Handle(test_client.adapter), Some(process), SegmentGroup::Local)
                 .unwrap();
             test_client.exceed_budget(at, true);
             test_client.close(at);

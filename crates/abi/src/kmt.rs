@@ -3,13 +3,23 @@
 #![expect(non_upper_case_globals, reason = "Windows's names")]
 #![expect(missing_docs, reason = "documented by Microsoft")]
 
+mod adapter;
+mod adapter_info;
+mod device;
 mod keyed;
 mod memory;
+mod statistics;
 mod sync;
+mod vidpn;
 
+pub use adapter::*;
+pub use adapter_info::*;
+pub use device::*;
 pub use keyed::*;
 pub use memory::*;
+pub use statistics::*;
 pub use sync::*;
+pub use vidpn::*;
 
 use crate::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2, D3DDDI_ALLOCATIONLIST,
@@ -79,50 +89,10 @@ layout! { D3DKMT_OPENADAPTERFROMLUID: 12 { AdapterLuid: 0, hAdapter: 8 } }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME {
-    pub DeviceName: [u16; 32],
-    pub hAdapter: D3DKMT_HANDLE,
-    pub AdapterLuid: LUID,
-    pub VidPnSourceId: u32,
-}
-layout! { D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME: 80 {
-    DeviceName: 0, hAdapter: 64, AdapterLuid: 68, VidPnSourceId: 76,
-} }
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
 pub struct D3DKMT_CLOSEADAPTER {
     pub hAdapter: D3DKMT_HANDLE,
 }
 layout! { D3DKMT_CLOSEADAPTER: 4 { hAdapter: 0 } }
-
-values! { KMTQUERYADAPTERINFOTYPE {
-    KMTQAITYPE_UMDRIVERPRIVATE = 0,
-    KMTQAITYPE_GETSEGMENTSIZE = 3,
-} }
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct D3DKMT_QUERYADAPTERINFO {
-    pub hAdapter: D3DKMT_HANDLE,
-    pub Type: KMTQUERYADAPTERINFOTYPE,
-    pub pPrivateDriverData: *mut c_void,
-    pub PrivateDriverDataSize: u32,
-}
-layout! { D3DKMT_QUERYADAPTERINFO: 24 {
-    hAdapter: 0, Type: 4, pPrivateDriverData: 8, PrivateDriverDataSize: 16,
-} }
-
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct D3DKMT_SEGMENTSIZEINFO {
-    pub DedicatedVideoMemorySize: u64,
-    pub DedicatedSystemMemorySize: u64,
-    pub SharedSystemMemorySize: u64,
-}
-layout! { D3DKMT_SEGMENTSIZEINFO: 24 {
-    DedicatedVideoMemorySize: 0, DedicatedSystemMemorySize: 8, SharedSystemMemorySize: 16,
-} }
 
 flags! { D3DKMT_CREATEDEVICEFLAGS { LegacyMode: 0, RequestVSync: 1, DisableGpuTimeout: 2 } }
 

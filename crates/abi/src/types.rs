@@ -10,6 +10,8 @@ pub type PDEVICE_OBJECT = *mut c_void;
 pub type PDRIVER_OBJECT = *mut c_void;
 pub type PFILE_OBJECT = *mut c_void;
 pub type PIRP = *mut c_void;
+/// A character. In Windows it has two bytes; the C header has it with four on request.
+pub type WCHAR = u16;
 pub type BOOL = i32;
 pub type BOOLEAN = u8;
 pub type UINT = u32;

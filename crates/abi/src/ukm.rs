@@ -157,12 +157,13 @@ pub struct D3DDDI_ALLOCATIONINFO2 {
     pub VidPnSourceId: D3DDDI_VIDEO_PRESENT_SOURCE_ID,
     pub Flags: D3DDDI_ALLOCATIONINFO2_FLAGS,
     pub GpuVirtualAddress: D3DGPU_VIRTUAL_ADDRESS,
-    /// Since 2.2 the first is `Priority`: see [`Self::priority`].
-    pub Reserved: [usize; 6],
+    /// A union with `Priority`: see [`Self::priority`], since 2.2.
+    pub Unused: usize,
+    pub Reserved: [usize; 5],
 }
 layout! { D3DDDI_ALLOCATIONINFO2: 96 {
     hAllocation: 0, pSystemMem: 8, pPrivateDriverData: 16, PrivateDriverDataSize: 24,
-    VidPnSourceId: 28, Flags: 32, GpuVirtualAddress: 40, Reserved: 48,
+    VidPnSourceId: 28, Flags: 32, GpuVirtualAddress: 40, Unused: 48, Reserved: 56,
 } }
 
 impl D3DDDI_ALLOCATIONINFO2 {
@@ -171,10 +172,10 @@ impl D3DDDI_ALLOCATIONINFO2 {
         self.pSystemMem.cast_mut()
     }
 
-    /// `Priority`, the low half of the first reserved word.
+    /// The union's `Priority`.
     #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
     pub const fn priority(&self) -> u32 {
-        self.Reserved[0] as u32
+        self.Unused as u32
     }
 }
 

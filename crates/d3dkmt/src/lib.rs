@@ -18,6 +18,7 @@
 //! 6. With `WINDTUNNEL_REPORT` set, memory is bounded by the number of live objects. Without it, no
 //!    history is kept.
 
+mod absent_exports;
 mod call_site;
 mod cancellation;
 mod claim_copy;
@@ -29,6 +30,7 @@ mod faults;
 mod fork;
 mod global_kernel;
 mod internal;
+mod process_handles;
 mod report;
 mod signal_changes;
 mod signals;
@@ -37,8 +39,14 @@ mod standard_error;
 // The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
 pub use exports::*;
 
+// Those that Windows has besides: each returns that it is not supported.
+pub use absent_exports::*;
+
 // Events for clients in C, which have no `CreateEventW` here.
 pub use events::{
     windtunnel_event_close, windtunnel_event_create, windtunnel_event_is_set,
     windtunnel_event_reset, windtunnel_event_wait,
 };
+
+// Processes for clients in C, which have no `OpenProcess` here.
+pub use process_handles::windtunnel_process_open;

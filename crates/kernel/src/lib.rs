@@ -48,8 +48,10 @@ pub use ddi::{callbacks, miniport, mmu, operation, render_args, segment};
 
 // Requests of clients and their responses, by subject.
 pub use adapter::escape::EscapeRequest;
+pub use adapter::query::{AdapterInfo, SegmentUse, TranslationInfo};
 pub use lifetime::create::{CreateAllocationRequest, CreateAllocationResponse, Sharing};
 pub use lifetime::device::DeviceLoss;
+pub use lifetime::ownership::SourceOwnership;
 pub use lifetime::process::{ProcessExit, ProcessId};
 pub use lifetime::retire::{DestroyAllocationRequest, DestroyTarget};
 pub use lifetime::share::{OpenResourceResponse, ShareInfo};
@@ -62,7 +64,8 @@ pub use memory::budget::{Budget, SegmentGroup, TrimCallback};
 pub use memory::compact::SegmentSpace;
 pub use memory::cpu::{LockRequest, LockResponse};
 pub use memory::offer::ReclaimResponse;
-pub use memory::priority::{MemorySizes, ResidencyStatus};
+pub use memory::priority::ResidencyStatus;
+pub use memory::property::{AllocationPropertyRequest, AllocationRange};
 pub use memory::queue::CreatePagingQueueResponse;
 pub use memory::residency::{EvictRequest, MakeResidentRequest, Residency};
 pub use schedule::lists::{BufferResize, CapturedBuffers, EntrySizes, RenderBuffers, UserBuffer};

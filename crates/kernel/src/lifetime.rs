@@ -8,6 +8,7 @@ pub mod device;
 pub(crate) mod handle_data;
 pub(crate) mod handle_query;
 pub(crate) mod open;
+pub(crate) mod ownership;
 pub mod process;
 pub(crate) mod retire;
 pub(crate) mod share;

@@ -27,6 +27,7 @@ pub(crate) mod page;
 pub(crate) mod place;
 pub(crate) mod pressure;
 pub(crate) mod priority;
+pub(crate) mod property;
 pub(crate) mod queue;
 pub(crate) mod reset;
 pub(crate) mod residency;

@@ -1,33 +1,25 @@
-//! Video memory: segment sizes, the budget of a process, and trim notifications.
+//! Video memory: the budget of a process, and trim notifications.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::adapter::luid;
-use crate::claims::{check_writable, read, read_list_mut, read_mut, write, write_bytes};
+use crate::claims::{read, read_mut, write};
+use crate::process_handle::{PROCESS_QUERY_INFORMATION, PROCESS_SET_INFORMATION, named_process};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
     D3DKMT_CHANGEVIDEOMEMORYRESERVATION, D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL,
-    D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL, D3DKMT_QUERYADAPTERINFO, D3DKMT_QUERYVIDEOMEMORYINFO,
-    D3DKMT_REGISTERTRIMNOTIFICATION, D3DKMT_SEGMENTSIZEINFO, D3DKMT_TRIMNOTIFICATION,
-    D3DKMT_UNREGISTERTRIMNOTIFICATION, KMTQAITYPE_GETSEGMENTSIZE, KMTQAITYPE_UMDRIVERPRIVATE,
+    D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL, D3DKMT_QUERYVIDEOMEMORYINFO,
+    D3DKMT_REGISTERTRIMNOTIFICATION, D3DKMT_TRIMNOTIFICATION, D3DKMT_UNREGISTERTRIMNOTIFICATION,
     PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
 };
-use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_TRIMRESIDENCYSET_FLAGS as TrimFlags;
-use abi::{HANDLE, LUID, NTSTATUS};
+use abi::{LUID, NTSTATUS};
 use flight::{Passive, RuleId, resume_internal_error};
 use kernel::{Handle, SegmentGroup, TrimCallback};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
-
-const OTHER_TYPE: &str = "D3DKMTQueryAdapterInfo of another type than KMTQAITYPE_GETSEGMENTSIZE \
-                          and KMTQAITYPE_UMDRIVERPRIVATE";
-
-const QUERY_ADAPTER_ERROR_RULES: ErrorRules = ErrorRules {
-    handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryAdapterInfo.hAdapter")],
-    others: &[],
-};
 
 const QUERY_MEMORY_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
@@ -56,48 +48,9 @@ const REGISTER_TRIM_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// Returns information about an adapter: its memory sizes, or its driver's private data.
-///
-/// WINDOWS: if the driver fails the call, the caller's data is unchanged (our decision).
-pub(crate) unsafe fn query_adapter_info(
-    session: &Session,
-    at: &mut Passive,
-    args: *const D3DKMT_QUERYADAPTERINFO,
-) -> Result<(), NTSTATUS> {
-    // SAFETY: The caller's contract.
-    let arguments = unsafe { read(args) }?;
-    let (process, adapter) = (session.process, Handle(arguments.hAdapter));
-    let (argument, size) = (arguments.pPrivateDriverData, arguments.PrivateDriverDataSize as usize);
-    if arguments.Type == KMTQAITYPE_UMDRIVERPRIVATE {
-        // SAFETY: The caller's contract.
-        let mut data = unsafe { read_list_mut(argument.cast::<u8>(), size) }?;
-        let result = session.kernel.query_umd_private(at, process, adapter, &mut data);
-        map_error(session, QUERY_ADAPTER_ERROR_RULES, result)?;
-        // SAFETY: The caller's contract: there are as many bytes as were read.
-        return unsafe { write_bytes(argument, &data) };
-    }
-    let sizes = session.kernel.memory_sizes(process, adapter);
-    let sizes = map_error(session, QUERY_ADAPTER_ERROR_RULES, sizes)?;
-    if arguments.Type != KMTQAITYPE_GETSEGMENTSIZE {
-        session.missing_entry(OTHER_TYPE);
-        return Err(STATUS_NOT_SUPPORTED);
-    }
-    // WINDOWS: a buffer that is too small is an invalid parameter (observed).
-    if size < size_of::<D3DKMT_SEGMENTSIZEINFO>() {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
-    // SAFETY: The caller's contract.
-    unsafe { check_writable(argument, size_of::<D3DKMT_SEGMENTSIZEINFO>()) }?;
-    let info = D3DKMT_SEGMENTSIZEINFO {
-        DedicatedVideoMemorySize: sizes.local,
-        DedicatedSystemMemorySize: 0,
-        SharedSystemMemorySize: sizes.shared,
-    };
-    // SAFETY: The caller's contract: it has as many bytes.
-    unsafe { write(argument.cast(), info) }
-}
-
 /// Returns usage and budget of a process.
+///
+/// WINDOWS: a process that uses no adapter has no usage (our reading).
 pub(crate) unsafe fn query_video_memory_info(
     session: &Session,
     _at: &mut Passive,
@@ -105,13 +58,10 @@ pub(crate) unsafe fn query_video_memory_info(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
-    let group = group_of(
-        session,
-        arguments.hProcess,
-        arguments.MemorySegmentGroup,
-        arguments.PhysicalAdapterIndex,
-    )?;
-    let budget = session.kernel.budget(session.process, Handle(arguments.hAdapter), group);
+    let of = named_process(session, arguments.hProcess, PROCESS_QUERY_INFORMATION)?;
+    let group = segment_group(arguments.MemorySegmentGroup, arguments.PhysicalAdapterIndex)?;
+    let adapter = Handle(arguments.hAdapter);
+    let budget = session.kernel.budget(session.process, adapter, of.id(session), group);
     let it = map_error(session, QUERY_MEMORY_ERROR_RULES, budget)?;
     (arguments.Budget, arguments.CurrentUsage) = (it.budget, it.usage);
     (arguments.CurrentReservation, arguments.AvailableForReservation) =
@@ -128,34 +78,26 @@ pub(crate) unsafe fn change_video_memory_reservation(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let arguments = unsafe { read(args) }?;
-    let group = group_of(
-        session,
-        arguments.hProcess,
-        arguments.MemorySegmentGroup,
-        arguments.PhysicalAdapterIndex,
-    )?;
+    let of = named_process(session, arguments.hProcess, PROCESS_SET_INFORMATION)?;
+    let group = segment_group(arguments.MemorySegmentGroup, arguments.PhysicalAdapterIndex)?;
+    let Some(of) = of.id(session) else {
+        session.missing_entry("D3DKMTChangeVideoMemoryReservation of a process without an adapter");
+        return Err(STATUS_NOT_SUPPORTED);
+    };
     let (adapter, bytes) = (Handle(arguments.hAdapter), arguments.Reservation);
-    let reserved = session.kernel.reserve_memory(session.process, adapter, group, bytes);
+    let reserved = session.kernel.reserve_memory(session.process, adapter, of, group, bytes);
     map_error(session, RESERVE_MEMORY_ERROR_RULES, reserved)
 }
 
-/// The segment group that a call names, of the caller's own process.
+/// The segment group that a call names, of the only physical adapter.
 ///
-/// WINDOWS: zero and the pseudo handle of the current process are the caller; an unknown handle is
-/// an invalid handle, and an unknown group an invalid parameter (all observed).
-fn group_of(
-    session: &Session,
-    process: HANDLE,
-    group: i32,
-    adapter: u32,
-) -> Result<SegmentGroup, NTSTATUS> {
-    if process.addr() != 0 && process.addr() != usize::MAX {
-        session.missing_entry("D3DKMTQueryVideoMemoryInfo of another process");
-        return Err(STATUS_INVALID_HANDLE);
-    }
+/// WINDOWS: an unknown group is an invalid parameter (observed).
+pub(crate) fn segment_group(group: i32, physical_adapter: u32) -> Result<SegmentGroup, NTSTATUS> {
     match group {
-        D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL if adapter == 0 => Ok(SegmentGroup::Local),
-        D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL if adapter == 0 => Ok(SegmentGroup::NonLocal),
+        D3DKMT_MEMORY_SEGMENT_GROUP_LOCAL if physical_adapter == 0 => Ok(SegmentGroup::Local),
+        D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL if physical_adapter == 0 => {
+            Ok(SegmentGroup::NonLocal)
+        }
         _ => Err(STATUS_INVALID_PARAMETER),
     }
 }

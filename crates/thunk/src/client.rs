@@ -151,6 +151,10 @@ impl Client {
         // SAFETY: `args` and `list` outlive the call; `args` has the length of `list`.
         let status = unsafe { table::D3DKMTEnumAdapters2(&self.session, at, &raw mut args) };
         check_status(status)?;
+        if args.NumAdapters == 0 {
+            // The only adapter may be one that this call does not list.
+            return self.adapters_with(at, !D3DKMT_ENUMADAPTERS_FILTER::RESERVED);
+        }
         Ok(list.iter().take(args.NumAdapters as usize).map(|adapter| adapter.hAdapter).collect())
     }
 

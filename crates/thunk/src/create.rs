@@ -273,12 +273,24 @@ unsafe fn create<E: Element>(
     args: *mut D3DKMT_CREATEALLOCATION,
     list: impl Fn(&D3DKMT_CREATEALLOCATION) -> *mut E,
 ) -> Result<(), NTSTATUS> {
+    if args.is_null() {
+        // WINDOWS: the caller faults (observed).
+        let sentence = "there is no argument structure: the call faults on Windows".to_owned();
+        session.judge(RuleId::ALLOC_CREATE_023, "D3DKMTCreateAllocation.hDevice", Some(sentence));
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     // SAFETY: The caller's contract.
     let arguments = unsafe { read_mut(args) }?;
     let list = list(&arguments);
     if arguments.NumAllocations == 1 && is_plain(&arguments) {
         // SAFETY: The caller's contract.
-        return unsafe { create_one(session, at, args, arguments, list) };
+        let element = unsafe { read_mut(list) }?;
+        let infos = CallList::from_buf([element.info()]);
+        let one = CreateArguments { args: arguments, infos, standard: None };
+        if one.is_usual() {
+            // SAFETY: The caller's contract.
+            return unsafe { create_one(session, at, args, &one, (list, element)) };
+        }
     }
     // SAFETY: The caller's contract.
     let mut elements =
@@ -288,6 +300,11 @@ unsafe fn create<E: Element>(
     let made = unsafe { create_objects(session, at, arguments, infos) }?;
     for (element, handle) in elements.iter_mut().zip(&made.allocations) {
         element.name(*handle);
+        if let Some(priority) = element.priority() {
+            let device = Handle(arguments.hDevice);
+            // An adapter without memory has no use for priorities.
+            let _ = session.kernel.set_priorities(session.process, device, &[*handle], &[priority]);
+        }
     }
     // SAFETY: The caller's contract.
     unsafe { write_list(list, &elements) }?;
@@ -303,7 +320,7 @@ fn is_plain(args: &D3DKMT_CREATEALLOCATION) -> bool {
         && args.PrivateDriverDataSize == 0
 }
 
-/// One allocation, of a call that is plain: the usual call, without lists.
+/// Creates one allocation whose arguments are usual, without lists.
 ///
 /// # Safety
 ///
@@ -312,28 +329,15 @@ unsafe fn create_one<E: Element>(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATEALLOCATION,
-    arguments: D3DKMT_CREATEALLOCATION,
-    list: *mut E,
+    arguments: &CreateArguments,
+    (list, mut element): (*mut E, E),
 ) -> Result<(), NTSTATUS> {
-    // SAFETY: The caller's contract.
-    let mut element = unsafe { read_mut(list) }?;
+    judge_usual_arguments(session, RULES, arguments, true)?;
     let info = element.info();
-    let all =
-        CreateArguments { args: arguments, infos: CallList::from_buf([info]), standard: None };
-    if !all.is_usual() {
-        // SAFETY: The caller's contract.
-        let made = unsafe { create_objects(session, at, arguments, all.infos) }?;
-        element.name(made.allocations.first().copied().unwrap_or_default());
-        // SAFETY: The caller's contract.
-        unsafe { write(list, element) }?;
-        // SAFETY: The caller's contract.
-        return unsafe { write(args, fill_output(arguments, made.resource, made.global)) };
-    }
-    judge_usual_arguments(session, RULES, &all, true)?;
     let (data, size) = (info.private.cast::<u8>(), info.private_size as usize);
     // SAFETY: The caller's contract.
     let mut private: PrivateData = unsafe { read_small_list_mut(data, size) }?;
-    let device = Handle(arguments.hDevice);
+    let device = Handle(arguments.args.hDevice);
     let made = session.kernel.create_allocation(at, session.process, device, &mut private);
     element.name(map_error(session, ERROR_RULES, made)?);
     if size > 0 {
@@ -343,7 +347,7 @@ unsafe fn create_one<E: Element>(
     // SAFETY: The caller's contract.
     unsafe { write(list, element) }?;
     // SAFETY: The caller's contract.
-    unsafe { write(args, fill_output(arguments, None, None)) }
+    unsafe { write(args, fill_output(arguments.args, None, None)) }
 }
 
 /// An element of the list, of either version.
@@ -352,10 +356,12 @@ trait Element: Copy {
     fn info(&self) -> Info;
     /// Writes the results.
     fn name(&mut self, handle: Handle);
+    /// The eviction priority, if it is not the driver's (`OverridePriority`).
+    fn priority(&self) -> Option<u32>;
 }
 
 macro_rules! element {
-    ($($type:ty),*) => {$(
+    ($($type:ty: $priority:expr),* $(,)?) => {$(
         impl Element for $type {
             fn info(&self) -> Info {
                 Info {
@@ -369,11 +375,19 @@ macro_rules! element {
             fn name(&mut self, handle: Handle) {
                 self.hAllocation = handle.0;
             }
+            fn priority(&self) -> Option<u32> {
+                $priority(self)
+            }
         }
     )*};
 }
 
-element!(D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2);
+element! {
+    D3DDDI_ALLOCATIONINFO: |_| None,
+    D3DDDI_ALLOCATIONINFO2: |info: &D3DDDI_ALLOCATIONINFO2| {
+        info.Flags.has(InfoFlags::OverridePriority).then(|| info.priority())
+    },
+}
 
 /// The number of elements, if it is plausible.
 fn check_count(session: &Session, arguments: &D3DKMT_CREATEALLOCATION) -> Result<usize, NTSTATUS> {
@@ -400,6 +414,11 @@ unsafe fn create_objects(
     let standard = standard.then(|| unsafe { read(args.standard_allocation().cast_const()) });
     let arguments = CreateArguments { args, infos, standard: standard.transpose()? };
     judge_usual_arguments(session, RULES, &arguments, arguments.is_usual())?;
+    // WINDOWS: a standard allocation has no private data of its resource (observed); the union
+    // holds its description instead.
+    if arguments.standard.is_some() && args.PrivateDriverDataSize != 0 {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
     if arguments.has(Flags::ExistingSection) {
         session.missing_entry("D3DKMTCreateAllocation.Flags.ExistingSection");
         return Err(STATUS_NOT_SUPPORTED);
@@ -490,9 +509,7 @@ fn fill_output(
     if let Some(resource) = resource {
         args.hResource = resource.0;
     }
-    if args.Flags.has(Flags::CreateShared) {
-        // WINDOWS: shared for NT handles only, there is no global one (observed).
-        args.hGlobalShare = global.map_or(0, |handle| handle.0);
-    }
+    // WINDOWS: zero if nothing is shared, and if it is shared for NT handles only (observed).
+    args.hGlobalShare = global.map_or(0, |handle| handle.0);
     args
 }

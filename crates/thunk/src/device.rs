@@ -8,10 +8,12 @@ use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_CREATECONTEXTVIRTUAL, D3DKMT_CREATEDEVICE, D3DKMT_DESTROYCONTEXT, D3DKMT_DESTROYDEVICE,
+    D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR, D3DKMT_DEVICE_ERROR_REASON_GENERIC,
     D3DKMT_DEVICEEXECUTION_ACTIVE, D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
     D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT, D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
     D3DKMT_DEVICEEXECUTION_HUNG, D3DKMT_DEVICEEXECUTION_RESET, D3DKMT_DEVICEEXECUTION_STOPPED,
-    D3DKMT_DEVICESTATE_EXECUTION, D3DKMT_GETDEVICESTATE,
+    D3DKMT_DEVICESTATE_EXECUTION, D3DKMT_GETDEVICESTATE, D3DKMT_MARKDEVICEASERROR,
+    D3DKMT_SHAREOBJECTWITHHOST,
 };
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use flight::{Passive, RuleId};
@@ -135,11 +137,65 @@ pub(crate) unsafe fn get_device_state(
         Some(DeviceLoss::SubmitFailed) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
         Some(DeviceLoss::OutOfMemory) => D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
         Some(DeviceLoss::PageFault) => D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
-        Some(DeviceLoss::AdapterRemoved) => D3DKMT_DEVICEEXECUTION_STOPPED,
+        // WINDOWS: our reading: the number of the reason of a driver's error is that of a fault.
+        Some(DeviceLoss::MarkedForDriver) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
+        Some(DeviceLoss::AdapterRemoved | DeviceLoss::Marked) => D3DKMT_DEVICEEXECUTION_STOPPED,
     });
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }
 }
+
+const MARK_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTMarkDeviceAsError.hDevice",
+    )],
+    others: &[],
+};
+
+/// Marks a device as broken: its work ends, and later calls on it fail.
+pub(crate) unsafe fn mark_device_as_error(
+    session: &Session,
+    _at: &mut Passive,
+    args: *const D3DKMT_MARKDEVICEASERROR,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let arguments = unsafe { read(args) }?;
+    let why = match arguments.Reason {
+        D3DKMT_DEVICE_ERROR_REASON_GENERIC => DeviceLoss::Marked,
+        D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR => DeviceLoss::MarkedForDriver,
+        _ => return Err(STATUS_INVALID_PARAMETER),
+    };
+    let device = Handle(arguments.hDevice);
+    let marked = session.kernel.mark_device_as_error(session.process, device, why);
+    map_error(session, MARK_ERROR_RULES, marked)
+}
+
+/// Gives an object to the host of a virtual machine, which this is not.
+///
+/// WINDOWS: the page names no status for a client outside of a virtual machine; not supported is our
+/// reading.
+pub(crate) unsafe fn share_object_with_host(
+    session: &Session,
+    _at: &mut Passive,
+    args: *mut D3DKMT_SHAREOBJECTWITHHOST,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let arguments = unsafe { read_mut(args) }?;
+    let state = session.kernel.device_state(session.process, Handle(arguments.hDevice));
+    map_error(session, SHARE_WITH_HOST_ERROR_RULES, state)?;
+    Err(STATUS_NOT_SUPPORTED)
+}
+
+const SHARE_WITH_HOST_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(
+        HandleArgument::StaleDevice,
+        RuleId::DEV_LIFE_003,
+        "D3DKMTShareObjectWithHost.hDevice",
+    )],
+    others: &[],
+};
 
 /// Creates a context.
 pub(crate) unsafe fn create_context_virtual(

@@ -180,8 +180,8 @@ struct AcquireResult {
     subject: Subject,
     outcome: &'static str,
     status: Result<(), NTSTATUS>,
-    /// The new `FenceValue`, if it changes.
-    fence: Option<u64>,
+    /// The new `FenceValue`.
+    fence: u64,
     runtime: Vec<u8>,
 }
 
@@ -206,8 +206,7 @@ impl AcquireResult {
 
 /// Waits for a key.
 ///
-/// WINDOWS: a time-out sets `FenceValue` to zero (observed); that an abandoned mutex leaves it
-/// alone is our decision.
+/// WINDOWS: a time-out and an abandoned mutex set `FenceValue` to zero (observed).
 ///
 /// # Safety
 ///
@@ -231,15 +230,9 @@ unsafe fn acquire(
     );
     let (subject, ended) = map_error(session, error_rules, ended)?;
     let (outcome, status, fence, runtime) = match ended {
-        AcquireKeyedMutexResponse::Owned { fence, runtime } => {
-            ("acquired", Ok(()), Some(fence), runtime)
-        }
-        AcquireKeyedMutexResponse::TimedOut => {
-            ("timed-out", Err(STATUS_TIMEOUT), Some(0), Vec::new())
-        }
-        AcquireKeyedMutexResponse::Abandoned => {
-            ("abandoned", Err(STATUS_ABANDONED), None, Vec::new())
-        }
+        AcquireKeyedMutexResponse::Owned { fence, runtime } => ("acquired", Ok(()), fence, runtime),
+        AcquireKeyedMutexResponse::TimedOut => ("timed-out", Err(STATUS_TIMEOUT), 0, Vec::new()),
+        AcquireKeyedMutexResponse::Abandoned => ("abandoned", Err(STATUS_ABANDONED), 0, Vec::new()),
     };
     Ok(AcquireResult { subject, outcome, status, fence, runtime })
 }
@@ -279,7 +272,7 @@ pub(crate) unsafe fn acquire_keyed_mutex(
     let ask = AcquireArguments { handle, key, timeout: arguments.pTimeout, runtime_size: 0 };
     // SAFETY: The caller's contract.
     let ended = unsafe { acquire(session, at, ACQUIRED, &ask) }?;
-    arguments.FenceValue = ended.fence.unwrap_or(arguments.FenceValue);
+    arguments.FenceValue = ended.fence;
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }?;
     ended.finish(session, key, arguments.Key, arguments.FenceValue)
@@ -308,7 +301,7 @@ pub(crate) unsafe fn acquire_keyed_mutex2(
     let ask = AcquireArguments { handle, key, timeout: arguments.pTimeout, runtime_size: capacity };
     // SAFETY: The caller's contract.
     let ended = unsafe { acquire(session, at, ACQUIRED2, &ask) }?;
-    arguments.FenceValue = ended.fence.unwrap_or(arguments.FenceValue);
+    arguments.FenceValue = ended.fence;
     // SAFETY: The caller's contract; there is room for all of it, or it is empty.
     unsafe { write_bytes(data, &ended.runtime) }?;
     // SAFETY: The caller's contract.

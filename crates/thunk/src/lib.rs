@@ -9,9 +9,14 @@
 //! - `status.rs` says what each kernel error means: status, rule and sentence.
 //! - `claims.rs` is the only file that touches caller memory.
 
+mod absent;
 mod adapter;
+mod adapter_info;
+mod adapter_name;
+mod adapter_registry;
 mod address;
 mod allocation_priority;
+mod allocation_property;
 mod budget;
 pub mod claims;
 mod client;
@@ -32,23 +37,32 @@ mod keyed_mutex;
 mod lock;
 mod offer;
 mod paging_queue;
+mod process_handle;
 mod render;
 mod residency;
 mod session;
 mod share;
 mod signal;
+mod source_owner;
+mod statistics;
 mod status;
 mod submit;
 mod sync;
 mod table;
 mod wait;
+mod wide_text;
 
 // Which process calls, and whether its pointers are checked.
+pub use process_handle::{
+    NamedProcess, PROCESS_QUERY_INFORMATION, PROCESS_SET_INFORMATION, ProcessHandles,
+};
 pub use session::Session;
 
 // The entry points under their Windows names, and the table of them. The macro
 // `for_each_entry_point` has the same rows.
+pub use absent::*;
 pub use entry::{EntryPoint, EntryRow};
+pub use source_owner::is_any_source_exclusive;
 pub use table::*;
 
 // The same calls in safe Rust, for scenarios and tests.

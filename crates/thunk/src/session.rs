@@ -1,6 +1,7 @@
 //! A session: which process calls which kernel, and the events at the start and end of a call.
 
 use crate::claims::{DirectCopy, PointerTrust};
+use crate::process_handle::ProcessHandles;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
 use flight::{CallerGuard, Component, EventKind, Hex, Log, RuleId};
@@ -13,6 +14,8 @@ pub struct Session {
     pub(crate) kernel: Arc<Kernel>,
     pub(crate) process: ProcessId,
     trust: PointerTrust,
+    /// Finds other processes by handle, if the session's owner can.
+    process_handles: Option<Arc<dyn ProcessHandles>>,
     /// The component that is blamed for rules that its calls break.
     component: Component,
 }
@@ -22,7 +25,8 @@ impl Session {
     /// contracts of the entry points.
     pub fn open(kernel: &Arc<Kernel>) -> Self {
         let (kernel, process) = (kernel.clone(), kernel.open_process());
-        Self { kernel, process, trust: PointerTrust::Trusted, component: Component::Client }
+        let (trust, component) = (PointerTrust::Trusted, Component::Client);
+        Self { kernel, process, trust, process_handles: None, component }
     }
 
     /// A new process of the kernel. Its pointers are checked: they may be any number. Memory that
@@ -36,6 +40,16 @@ impl Session {
     /// cannot.
     pub fn guarded_by(kernel: &Arc<Kernel>, copy: DirectCopy) -> Self {
         Self { trust: PointerTrust::guarded_by(Some(copy)), ..Self::open(kernel) }
+    }
+
+    /// The same session, whose calls may name other processes by these handles.
+    #[must_use]
+    pub fn with_process_handles(self, handles: Arc<dyn ProcessHandles>) -> Self {
+        Self { process_handles: Some(handles), ..self }
+    }
+
+    pub(crate) fn process_handles(&self) -> Option<&Arc<dyn ProcessHandles>> {
+        self.process_handles.as_ref()
     }
 
     /// The same process, for calls that another component in it makes, such as a user-mode

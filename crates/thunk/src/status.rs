@@ -9,9 +9,9 @@ use abi::NTSTATUS;
 use abi::status::{
     STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED, STATUS_GRAPHICS_ALLOCATION_BUSY,
     STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, STATUS_GRAPHICS_DRIVER_MISMATCH,
-    STATUS_ILLEGAL_INSTRUCTION, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER,
-    STATUS_INVALID_USER_BUFFER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
-    STATUS_PRIVILEGED_INSTRUCTION, STATUS_UNSUCCESSFUL,
+    STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE, STATUS_ILLEGAL_INSTRUCTION, STATUS_INVALID_HANDLE,
+    STATUS_INVALID_PARAMETER, STATUS_INVALID_USER_BUFFER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
+    STATUS_NOT_SUPPORTED, STATUS_PRIVILEGED_INSTRUCTION, STATUS_UNSUCCESSFUL,
 };
 use flight::{Kind, RuleId};
 use kernel::miniport::DriverError;
@@ -326,7 +326,12 @@ fn explain(error: &KernelError) -> Explained {
         KernelError::Pinned(_) => plain(STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION),
         KernelError::Stuck => plain(STATUS_UNSUCCESSFUL),
         KernelError::Driver(why) => plain(status_of_driver(*why)),
-        KernelError::OtherAdapter(_)
+        // WINDOWS: observed.
+        KernelError::SourceInUse(_) => plain(STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE),
+        KernelError::SourceOwned(_)
+        | KernelError::NoSource { .. }
+        | KernelError::NoSegments(_)
+        | KernelError::OtherAdapter(_)
         | KernelError::NothingToCreate
         | KernelError::BadAllocationInfo
         | KernelError::NotCpuVisible(_)

@@ -19,9 +19,9 @@ use abi::NTSTATUS;
 use abi::status::{
     STATUS_ABANDONED, STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED,
     STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
-    STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY,
-    STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED, STATUS_PENDING, STATUS_TIMEOUT,
-    STATUS_UNSUCCESSFUL,
+    STATUS_GRAPHICS_PRESENT_OCCLUDED, STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE, STATUS_INTEGER_OVERFLOW,
+    STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
+    STATUS_NOT_SUPPORTED, STATUS_PENDING, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL,
 };
 use flight::{Passive, RuleId};
 use std::ffi::c_void;
@@ -40,25 +40,47 @@ use std::ffi::c_void;
 macro_rules! for_each_entry_point {
     ($callback:ident) => {
         $callback! {
+            D3DKMTEnumAdapters(*mut kmt::D3DKMT_ENUMADAPTERS) => adapter::enum_adapters {
+                statuses: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+            }
             D3DKMTEnumAdapters2(*mut kmt::D3DKMT_ENUMADAPTERS2) => adapter::enum_adapters2 {
                 statuses: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
             D3DKMTEnumAdapters3(*mut kmt::D3DKMT_ENUMADAPTERS3) => adapter::enum_adapters3 {
                 statuses: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
-                missing: "no adapter is compute-only or display-only",
             }
             D3DKMTOpenAdapterFromLuid(*mut kmt::D3DKMT_OPENADAPTERFROMLUID)
                 => adapter::open_adapter_from_luid {
                 statuses: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
             D3DKMTOpenAdapterFromGdiDisplayName(*mut kmt::D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME)
-                => adapter::open_adapter_from_gdi_display_name {
+                => adapter_name::open_adapter_from_gdi_display_name {
                 statuses: [STATUS_UNSUCCESSFUL, BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
-                missing: "one display, on the first adapter",
+                missing: "one display, on the first adapter that has displays",
+            }
+            D3DKMTOpenAdapterFromDeviceName(*mut kmt::D3DKMT_OPENADAPTERFROMDEVICENAME)
+                => adapter_name::open_adapter_from_device_name {
+                statuses: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
+            }
+            D3DKMTOpenAdapterFromHdc(*mut kmt::D3DKMT_OPENADAPTERFROMHDC)
+                => adapter_name::open_adapter_from_hdc {
+                statuses: [BAD],
+                missing: "there are no device contexts",
             }
             D3DKMTCloseAdapter(*const kmt::D3DKMT_CLOSEADAPTER) => adapter::close_adapter {
                 rules: [DEV_LIFE_001],
                 statuses: [BAD],
+            }
+            D3DKMTFlushHeapTransitions(*const kmt::D3DKMT_FLUSHHEAPTRANSITIONS)
+                => adapter::flush_heap_transitions {
+                rules: [DEV_LIFE_001],
+                statuses: [BAD, STATUS_DEVICE_REMOVED],
+            }
+            D3DKMTSetStablePowerState(*const kmt::D3DKMT_SETSTABLEPOWERSTATE)
+                => adapter::set_stable_power_state {
+                rules: [DEV_LIFE_001],
+                statuses: [BAD, STATUS_DEVICE_REMOVED],
+                missing: "the driver is not told",
             }
             D3DKMTCreateDevice(*mut kmt::D3DKMT_CREATEDEVICE) => device::create_device {
                 rules: [DEV_LIFE_013, DEV_LIFE_001],
@@ -122,6 +144,17 @@ macro_rules! for_each_entry_point {
                 rules: [DEV_LIFE_003],
                 statuses: [BAD],
             }
+            D3DKMTSetContextInProcessSchedulingPriority(*const kmt::D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY)
+                => context_priority::set_context_in_process_scheduling_priority {
+                rules: [DEV_LIFE_003],
+                statuses: [BAD],
+                missing: "accepts any value; has no effect on the order of packets",
+            }
+            D3DKMTGetContextInProcessSchedulingPriority(*mut kmt::D3DKMT_GETCONTEXTINPROCESSSCHEDULINGPRIORITY)
+                => context_priority::get_context_in_process_scheduling_priority {
+                rules: [DEV_LIFE_003],
+                statuses: [BAD],
+            }
             D3DKMTCreateAllocation(*mut kmt::D3DKMT_CREATEALLOCATION) => create::create_allocation {
                 rules: CREATE_RULES,
                 statuses: CREATE_ANSWERS,
@@ -149,6 +182,44 @@ macro_rules! for_each_entry_point {
                 rules: [DEV_LIFE_003],
                 statuses: [BAD, STATUS_NOT_SUPPORTED],
                 missing: "the execution state only",
+            }
+            D3DKMTMarkDeviceAsError(*const kmt::D3DKMT_MARKDEVICEASERROR)
+                => device::mark_device_as_error {
+                rules: [DEV_LIFE_003],
+                statuses: [BAD],
+            }
+            D3DKMTShareObjectWithHost(*mut kmt::D3DKMT_SHAREOBJECTWITHHOST)
+                => device::share_object_with_host {
+                rules: [DEV_LIFE_003],
+                statuses: [BAD, STATUS_NOT_SUPPORTED],
+                missing: "there is no host",
+            }
+            D3DKMTSetVidPnSourceOwner(*const kmt::D3DKMT_SETVIDPNSOURCEOWNER)
+                => source_owner::set_vidpn_source_owner {
+                rules: [DEV_LIFE_003],
+                statuses: OWNER_ANSWERS,
+            }
+            D3DKMTSetVidPnSourceOwner1(*const kmt::D3DKMT_SETVIDPNSOURCEOWNER1)
+                => source_owner::set_vidpn_source_owner1 {
+                rules: [DEV_LIFE_003],
+                statuses: OWNER_ANSWERS,
+                missing: "flags have no effect; no NT handles of sources",
+            }
+            D3DKMTCheckVidPnExclusiveOwnership(*const kmt::D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP)
+                => source_owner::check_vidpn_exclusive_ownership {
+                rules: [DEV_LIFE_001],
+                statuses: [BAD, STATUS_GRAPHICS_PRESENT_OCCLUDED],
+            }
+            D3DKMTCheckOcclusion(*const kmt::D3DKMT_CHECKOCCLUSION)
+                => source_owner::check_occlusion {
+                statuses: [BAD, STATUS_GRAPHICS_PRESENT_OCCLUDED],
+                missing: "each number is a window",
+            }
+            D3DKMTSetQueuedLimit(*mut kmt::D3DKMT_SETQUEUEDLIMIT)
+                => source_owner::set_queued_limit {
+                rules: [DEV_LIFE_003],
+                statuses: [BAD, STATUS_DEVICE_REMOVED],
+                missing: "there are no presents that wait",
             }
             D3DKMTEscape(*const kmt::D3DKMT_ESCAPE) => escape::escape {
                 rules: [DEV_LIFE_009, DEV_LIFE_001, DEV_LIFE_003],
@@ -320,27 +391,51 @@ macro_rules! for_each_entry_point {
                 rules: [ALLOC_PRIO_004, DEV_LIFE_003],
                 statuses: MEMORY_ANSWERS,
             }
+            D3DKMTInvalidateCache(*const kmt::D3DKMT_INVALIDATECACHE)
+                => allocation_property::invalidate_cache {
+                rules: [DEV_LIFE_003],
+                statuses: MEMORY_ANSWERS,
+            }
+            D3DKMTUpdateAllocationProperty(*mut ukm::D3DDDI_UPDATEALLOCPROPERTY)
+                => allocation_property::update_allocation_property {
+                statuses: MEMORY_ANSWERS,
+                missing: "takes effect when the allocation is placed next; segments only become \
+                    fewer; flags have no effect",
+            }
             D3DKMTQueryAdapterInfo(*const kmt::D3DKMT_QUERYADAPTERINFO)
-                => budget::query_adapter_info {
+                => adapter_info::query_adapter_info {
                 rules: [DEV_LIFE_001],
                 statuses: [
                     BAD, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED,
                     STATUS_UNSUCCESSFUL,
                 ],
                 forwards_errors_of: [DxgkDdiQueryAdapterInfo],
-                missing: "memory sizes and the driver's private data only",
+                missing: "no display modes, no OpenGL driver",
             }
             D3DKMTQueryVideoMemoryInfo(*mut kmt::D3DKMT_QUERYVIDEOMEMORYINFO)
                 => budget::query_video_memory_info {
                 rules: [DEV_LIFE_001],
-                statuses: [BAD, STATUS_INVALID_HANDLE],
-                missing: "the caller's process only",
+                statuses: [BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED],
             }
             D3DKMTChangeVideoMemoryReservation(*const kmt::D3DKMT_CHANGEVIDEOMEMORYRESERVATION)
                 => budget::change_video_memory_reservation {
                 rules: [DEV_LIFE_001],
-                statuses: [BAD, STATUS_INVALID_HANDLE, STATUS_NO_MEMORY],
-                missing: "the caller's process only",
+                statuses: [
+                    BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED, STATUS_NO_MEMORY,
+                    STATUS_NOT_SUPPORTED,
+                ],
+                missing: "not for processes that use no adapter",
+            }
+            D3DKMTQueryStatistics(*mut kmt::D3DKMT_QUERYSTATISTICS)
+                => statistics::query_statistics {
+                statuses: [BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED],
+                missing: "counters of work, paging and presents are zero",
+            }
+            D3DKMTQueryClockCalibration(*mut kmt::D3DKMT_QUERYCLOCKCALIBRATION)
+                => statistics::query_clock_calibration {
+                rules: [DEV_LIFE_001],
+                statuses: [BAD, STATUS_DEVICE_REMOVED],
+                missing: "the driver is not asked: each clock is the host's",
             }
             D3DKMTRegisterTrimNotification(*mut kmt::D3DKMT_REGISTERTRIMNOTIFICATION)
                 => budget::register_trim_notification {
@@ -443,6 +538,10 @@ const MAKES: &[NTSTATUS] = &[BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED, STATU
 
 /// A call that destroys an object.
 const ENDS: &[NTSTATUS] = &[BAD, STATUS_DEVICE_REMOVED, STATUS_UNSUCCESSFUL];
+
+/// A call that changes the owner of a display source.
+const OWNER_ANSWERS: &[NTSTATUS] =
+    &[BAD, STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE, STATUS_NOT_SUPPORTED, STATUS_DEVICE_REMOVED];
 
 /// A call on a shared resource, which may be destroyed during the call.
 const SHARE_ANSWERS: &[NTSTATUS] = &[

@@ -95,23 +95,36 @@ pub fn legal_statuses(legal: Legal) -> Option<Vec<&'static str>> {
 
 fn entries() -> SupportTable {
     let named = |value: &NTSTATUS| abi::status::name(*value).unwrap_or("a status without a name");
-    let row = |entry_row: &thunk::EntryRow| Row {
+    let row = |entry_row: &thunk::EntryRow, state: Support| Row {
         name: entry_row.name,
-        state: entry_row.support(),
+        state,
         cells: vec![
             Cell::Many(entry_row.statuses.iter().map(named).collect()),
             Cell::Many(entry_row.forwards_errors_of.to_vec()),
             Cell::Many(entry_row.rules.iter().map(|rule_id| rule_id.name()).collect()),
         ],
     };
+    let there = thunk::ENTRIES.iter().map(|entry_row| row(entry_row, entry_row.support()));
+    // It has no argument and no status, so it is no row of the dispatch table.
+    let boolean = Row {
+        name: "D3DKMTCheckExclusiveOwnership",
+        state: Support::Implemented,
+        cells: vec![Cell::Many(Vec::new()); 3],
+    };
+    let absent = thunk::ABSENT_ENTRIES.iter();
+    let absent = absent.map(|entry_row| row(entry_row, Support::Missing(entry_row.missing)));
     SupportTable {
         id: "d3dkmt",
         title: "D3DKMT entry points",
         about: "Functions that a client calls. Besides success, a function returns these statuses \
                 itself, and forwards the errors that a driver returns from these DDIs. An absent \
-                one is not exported.",
+                one is exported all the same: it logs its name and returns STATUS_NOT_SUPPORTED.",
         columns: &["statuses", "forwards_errors_of", "rules"],
-        rows: with_absent(thunk::ENTRIES.iter().map(row).collect(), windows_names::ENTRY_POINTS, 3),
+        rows: with_absent(
+            there.chain([boolean]).chain(absent).collect(),
+            windows_names::ENTRY_POINTS,
+            3,
+        ),
     }
 }
 
@@ -411,8 +424,7 @@ mod tests {
         let tables = support();
         let counts =
             |id| tables.iter().find(|table| table.id == id).map(SupportTable::counts).unwrap();
-        let absent = |name: &&&str| thunk::ENTRIES.iter().all(|entry_row| entry_row.name != **name);
-        let expected = windows_names::ENTRY_POINTS.iter().filter(absent).count();
+        let expected = thunk::ABSENT_ENTRIES.len();
         assert_eq!(counts("d3dkmt")[2], expected);
         let imports = windows_names::IMPORTS.iter();
         let absent_imports = imports.filter(|name| nt::find_import(name).is_none()).count();
@@ -424,6 +436,12 @@ mod tests {
         for list in [windows_names::ENTRY_POINTS, windows_names::IMPORTS] {
             assert!(list.is_sorted());
         }
+    }
+
+    #[test]
+    fn every_entry_point_of_windows_has_a_row() {
+        let rows: BTreeSet<&str> = entries().rows.iter().map(|row| row.name).collect();
+        assert_eq!(rows, windows_names::ENTRY_POINTS.iter().copied().collect());
     }
 
     #[test]

@@ -92,6 +92,16 @@ const BASIC: &str = "\
 #ifndef WINDTUNNEL_NO_BASIC_TYPES
 ";
 
+/// Before the basic types: the size of a character.
+const CHARACTERS: &str = "\
+/* Characters have two bytes, as on Windows; with WINDTUNNEL_WIDE_WCHAR four, as in clients of WSL. */
+#ifdef WINDTUNNEL_WIDE_WCHAR
+typedef uint32_t WCHAR;
+#else
+typedef uint16_t WCHAR;
+#endif
+";
+
 const BASIC_END: &str = "\
 #endif
 
@@ -112,6 +122,14 @@ int32_t windtunnel_event_is_set(HANDLE event);
 NTSTATUS windtunnel_event_reset(HANDLE event);
 NTSTATUS windtunnel_event_wait(HANDLE event);
 NTSTATUS windtunnel_event_close(HANDLE event);
+
+/*
+ * Opens a process for hProcess, with the rights of OpenProcess: PROCESS_QUERY_INFORMATION is 0x400,
+ * PROCESS_SET_INFORMATION 0x200. NULL if there is no such process. The handle is a file descriptor.
+ */
+HANDLE windtunnel_process_open(int32_t pid, UINT access);
+
+BOOLEAN D3DKMTCheckExclusiveOwnership(void);
 ";
 
 const END: &str = "
@@ -132,10 +150,12 @@ pub(super) fn library(types: &File, files: &[File], statuses: &File, entries: &[
     body.push_str(&prototypes(entries));
     body.push_str(EVENTS);
     let used = used(types, &body);
-    let basic = definitions(types, |definition| used.contains(definition.name()));
+    let basic = definitions(types, |definition| {
+        used.contains(definition.name()) && definition.name() != WIDE
+    });
     let opaque = declared(types, files, &used);
     let statuses = definitions(statuses, |_| true);
-    [BEGIN, &opaque, BASIC, &basic, BASIC_END, &statuses, &body, END].concat()
+    [BEGIN, &opaque, BASIC, CHARACTERS, &basic, BASIC_END, &statuses, &body, END].concat()
 }
 
 /// The header of user-mode drivers, which includes the library's header, with its basic types.
@@ -190,15 +210,40 @@ fn declared(types: &File, files: &[File], used: &BTreeSet<String>) -> String {
     text
 }
 
+/// The type of characters, whose size the client chooses.
+const WIDE: &str = "WCHAR";
+
 fn definitions(file: &File, wanted: impl Fn(&Definition) -> bool) -> String {
     let mut text = String::new();
+    // The types whose size depends on that of characters.
+    let mut wide: BTreeSet<&str> = [WIDE].into();
     for it in file.items.iter().filter(|definition| wanted(definition)) {
         define(&mut text, it);
-        if let Some(layout) = file.layouts.get(it.name()) {
-            check(&mut text, it.name(), layout);
+        let Some(layout) = file.layouts.get(it.name()) else { continue };
+        let grows = has_characters(it, &wide);
+        if grows {
+            wide.insert(it.name());
+            line(&mut text, format_args!("#ifndef WINDTUNNEL_WIDE_WCHAR"));
+        }
+        check(&mut text, it.name(), layout);
+        if grows {
+            line(&mut text, format_args!("#endif"));
         }
     }
     text
+}
+
+/// Whether a member of a struct is, or has, characters. A pointer to characters has one size.
+fn has_characters(definition: &Definition, wide: &BTreeSet<&str>) -> bool {
+    let Definition::Struct { members, .. } = definition else { return false };
+    members.iter().any(|member| {
+        let of = match &member.of {
+            Type::Array(array) => word(&array.elem),
+            Type::Ptr(_) => None,
+            of => word(of),
+        };
+        of.is_some_and(|of| wide.contains(of.as_str()))
+    })
 }
 
 fn define(text: &mut String, definition: &Definition) {
@@ -230,12 +275,20 @@ fn define(text: &mut String, definition: &Definition) {
         Definition::Flags { name, bits } => flags(text, name, bits),
         // Neither is in a header of user mode.
         Definition::Union { .. } | Definition::Guid { .. } => (),
-        Definition::Struct { name, members, .. } => {
+        Definition::Struct { name, members, packing } => {
+            let pack =
+                packing.strip_prefix("packed").map(|bytes| bytes.trim_matches(['(', ')', ' ']));
+            if let Some(bytes) = pack {
+                line(text, format_args!("\n#pragma pack(push, {bytes})"));
+            }
             line(text, format_args!("\nstruct _{name} {{"));
             for it in members {
                 member(text, it);
             }
             line(text, format_args!("}};"));
+            if pack.is_some() {
+                line(text, format_args!("#pragma pack(pop)"));
+            }
         }
     }
 }

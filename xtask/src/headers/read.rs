@@ -197,7 +197,7 @@ pub(super) fn entries() -> Result<Vec<Entry>, String> {
             syn::parse_str(row.pointer).map_err(|reason| format!("{}: {reason}", row.name))?;
         Ok(Entry { name: row.name.to_owned(), pointer })
     };
-    thunk::ENTRIES.iter().map(entry).collect()
+    thunk::ENTRIES.iter().chain(thunk::ABSENT_ENTRIES).map(entry).collect()
 }
 
 fn parse(path: &Path) -> Result<Vec<Item>, String> {

@@ -30,7 +30,7 @@ fn one_member_stands_for_the_other() {
     let word = 0x0000_0001_c800_0000_usize;
     let info = D3DDDI_ALLOCATIONINFO2 {
         pSystemMem: core::ptr::without_provenance(0x40),
-        Reserved: [word, 0, 0, 0, 0, 0],
+        Unused: word,
         ..D3DDDI_ALLOCATIONINFO2::ZERO
     };
     assert_eq!((info.section().addr(), info.priority()), (0x40, 0xc800_0000));

@@ -205,6 +205,19 @@ pub enum KernelError {
         /// Required size in bytes.
         required: usize,
     },
+    /// Another device owns the display source.
+    SourceInUse(Subject),
+    /// The device owns the display source in a way that excludes the requested one.
+    SourceOwned(Subject),
+    /// The adapter has no such display source.
+    NoSource {
+        /// The source.
+        source: u32,
+        /// Number of sources.
+        sources: u32,
+    },
+    /// The adapter has no such segments.
+    NoSegments(u32),
     /// A wait was abandoned because nothing could end it.
     Stuck,
 }
@@ -395,6 +408,16 @@ impl fmt::Display for KernelError {
             KernelError::NotOwner(of) => write!(f, "{of} is not owned through this handle"),
             KernelError::BufferTooSmall { of, size: capacity, required: there } => {
                 write!(f, "the buffer for the data of {of} has {capacity} bytes, and needs {there}")
+            }
+            KernelError::SourceInUse(owner) => write!(f, "{owner} owns the display source"),
+            KernelError::SourceOwned(owner) => {
+                write!(f, "{owner} owns the display source in another way")
+            }
+            KernelError::NoSource { source, sources } => {
+                write!(f, "there is no display source {source}, but {sources} sources")
+            }
+            KernelError::NoSegments(set) => {
+                write!(f, "the segments {set:#x} are not those of the allocation")
             }
             KernelError::Stuck => f.write_str("a wait was given up, because nothing could end it"),
         }

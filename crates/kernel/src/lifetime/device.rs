@@ -87,6 +87,10 @@ pub enum DeviceLoss {
     PageFault,
     /// Its adapter was removed.
     AdapterRemoved,
+    /// Its client said that it is broken.
+    Marked,
+    /// Its client said that its driver broke it.
+    MarkedForDriver,
 }
 
 impl DeviceLoss {
@@ -99,6 +103,8 @@ impl DeviceLoss {
             DeviceLoss::OutOfMemory => "no memory for a required allocation",
             DeviceLoss::PageFault => "its packet accessed memory that was not resident",
             DeviceLoss::AdapterRemoved => "its adapter was removed",
+            DeviceLoss::Marked => "its client marked it as broken",
+            DeviceLoss::MarkedForDriver => "its client marked it as broken by its driver",
         }
     }
 }
@@ -344,6 +350,7 @@ impl Kernel {
             self.end_paging_queue(at, queue);
         }
         self.end_trims(number);
+        self.state.lock().release_sources(number);
         self.end_all_handle_data(|reference| reference.device == number);
         self.wait_device(at, number, "the ends of its views", |device| device.retiring == 0);
         let driver_handle = self
@@ -466,6 +473,19 @@ impl Kernel {
         let state = loss.map_or("active", DeviceLoss::name).into();
         self.log.emit(number.subject(), || EventKind::DeviceStateQueried { state });
         Ok(loss)
+    }
+
+    /// Marks a client's device as broken (`D3DKMTMarkDeviceAsError`). The loss of a device that is
+    /// lost already keeps its reason.
+    pub fn mark_device_as_error(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        why: DeviceLoss,
+    ) -> Result<(), KernelError> {
+        let number = self.state.lock().device_of(process, device)?;
+        self.lose_device(number, why);
+        Ok(())
     }
 
     /// Retires all live views of a device. Retirements that cannot start now are left to the jobs.

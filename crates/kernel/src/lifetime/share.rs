@@ -32,7 +32,8 @@ pub struct ShareInfo {
     pub resource: Subject,
     /// Size in bytes of the runtime's private data.
     pub runtime: usize,
-    /// Size in bytes of the driver's private data for the resource.
+    /// Size in bytes of the private data that a client supplied for the resource. WINDOWS: data
+    /// that a driver supplied for a standard allocation does not count (observed).
     pub private: usize,
     /// Total size in bytes of the driver's private data for the members.
     pub total: usize,
@@ -72,7 +73,7 @@ impl Kernel {
         Ok(ShareInfo {
             resource: number.subject(),
             runtime: it.runtime.len(),
-            private: it.private.len(),
+            private: if it.standard { 0 } else { it.private.len() },
             total: members.map(|allocation| allocation.private.len()).sum(),
             members: it.members.len(),
         })

@@ -1,4 +1,5 @@
-//! The state of this folder: retirements, and the handle data that drivers have acquired.
+//! The state of this folder: retirements, the handle data that drivers have acquired, and the
+//! display sources that devices own.
 //!
 //! # Invariants
 //!
@@ -8,10 +9,12 @@
 //! 3. A call in `calls` is running. Handle data that was acquired in it may be released before it
 //!    returns; handle data of a call that is not in `calls` was kept beyond the call.
 //! 4. The number of a handle data reference is not used again.
+//! 5. A device that owns a display source or has a limit of presents exists.
 
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::device::Device;
 use crate::lifetime::handle_data::HandleDataReference;
+use crate::lifetime::ownership::SourceOwner;
 use crate::lifetime::retire::Retirement;
 use crate::objects::view::View;
 use flight::Subject;
@@ -29,6 +32,10 @@ pub(crate) struct LifetimeState {
     pub(super) handle_data: BTreeMap<u32, HandleDataReference>,
     /// The last number of a handle data reference.
     pub(super) last_handle_data: u32,
+    /// The display sources that devices own, in the order in which they were acquired.
+    pub(super) source_owners: Vec<SourceOwner>,
+    /// The devices whose clients have limited their queued presents.
+    pub(super) present_limits: BTreeMap<Id<Device>, u32>,
 }
 
 impl LifetimeState {

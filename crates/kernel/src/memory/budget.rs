@@ -1,6 +1,6 @@
 //! Budgets: how much memory a process should use, and the trim notifications if it uses more.
 
-use crate::adapter::start::Adapter;
+use crate::adapter::start::{Adapter, AdapterId};
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
@@ -49,17 +49,20 @@ pub(crate) struct TrimRegistration {
 }
 
 impl Kernel {
-    /// Returns a process's share of a segment group (`D3DKMTQueryVideoMemoryInfo`).
+    /// Returns the share of a segment group that a process has (`D3DKMTQueryVideoMemoryInfo`):
+    /// `of`, or one that is not a process of this kernel. `process` asks.
     pub fn budget(
         &self,
         process: ProcessId,
         adapter: Handle,
+        of: Option<ProcessId>,
         group: SegmentGroup,
     ) -> Result<Budget, KernelError> {
         let state = self.state.lock();
         let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
-        let it = state.budget(process.0, number, group);
-        self.log.emit(process.0.subject(), || EventKind::BudgetQueried {
+        let Some(of) = of else { return Ok(state.process_budget(None, number, group)) };
+        let it = state.budget(of.0, number, group);
+        self.log.emit(of.0.subject(), || EventKind::BudgetQueried {
             adapter: number.subject(),
             local: group == SegmentGroup::Local,
             budget: it.budget,
@@ -70,20 +73,38 @@ impl Kernel {
         Ok(it)
     }
 
-    /// Reserves bytes of a segment group for a process (`D3DKMTChangeVideoMemoryReservation`).
+    /// Returns the share of a segment group that a process has on an adapter: `of`, or one that is
+    /// not a process of this kernel. No event is logged.
+    pub fn budget_on(
+        &self,
+        adapter: AdapterId,
+        of: Option<ProcessId>,
+        group: SegmentGroup,
+    ) -> Budget {
+        let state = self.state.lock();
+        let process = of.and_then(|process| state.processes.get(process.0));
+        state.process_budget(process, adapter.0, group)
+    }
+
+    /// Reserves bytes of a segment group for the process `of`
+    /// (`D3DKMTChangeVideoMemoryReservation`). `process` asks.
     pub fn reserve_memory(
         &self,
         process: ProcessId,
         adapter: Handle,
+        of: ProcessId,
         group: SegmentGroup,
         bytes: u64,
     ) -> Result<(), KernelError> {
         let mut state = self.state.lock();
         let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
-        if bytes > state.budget(process.0, number, group).reservable {
+        if bytes > state.budget(of.0, number, group).reservable {
             return Err(KernelError::NoMemory { trim: bytes });
         }
-        let it = &mut state.processes[process.0];
+        // The other process may have ended.
+        let Some(it) = state.processes.get_mut(of.0) else {
+            return Err(KernelError::NoMemory { trim: bytes });
+        };
         it.reserved.retain(|(adapter, of, _)| (*adapter, *of) != (number, group));
         it.reserved.push((number, group, bytes));
         Ok(())
@@ -246,6 +267,16 @@ impl KernelState {
     /// WINDOWS: a budget is a share of the memory that applications may use; the share is our
     /// decision: seven eighths, divided among the processes that have a device.
     fn budget(&self, process: Id<Process>, adapter: Id<Adapter>, group: SegmentGroup) -> Budget {
+        self.process_budget(self.processes.get(process), adapter, group)
+    }
+
+    /// The share of a process, or of one that uses no adapter.
+    fn process_budget(
+        &self,
+        process: Option<&Process>,
+        adapter: Id<Adapter>,
+        group: SegmentGroup,
+    ) -> Budget {
         // The driver may describe no memory.
         let Some(memory) = self.adapter_memory(adapter) else { return Budget::default() };
         let targets = memory.segments.iter().any(|segment| segment.info.flags.application_target);
@@ -269,7 +300,6 @@ impl KernelState {
         users.dedup();
         let total = if memory.pressure.is_some() { total / 2 } else { total };
         let budget = total / 8 * 7 / u64::try_from(users.len().max(1)).unwrap_or(1);
-        let process = self.processes.get(process);
         let mine =
             |entry: &&(Id<Adapter>, SegmentGroup, u64)| (entry.0, entry.1) == (adapter, group);
         let reserved = process

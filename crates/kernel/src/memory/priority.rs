@@ -1,6 +1,5 @@
-//! Priorities and residency status of allocations, and the memory sizes of an adapter.
+//! Priorities and residency status of allocations.
 
-use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
@@ -18,15 +17,6 @@ pub enum ResidencyStatus {
     SharedMemory,
     /// Not accessible to the GPU, or still being moved.
     NotResident,
-}
-
-/// The memory sizes of an adapter (`D3DKMT_SEGMENTSIZEINFO`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemorySizes {
-    /// Bytes of its own memory.
-    pub local: u64,
-    /// Bytes of system memory that it can access at once.
-    pub shared: u64,
 }
 
 impl ResidencyStatus {
@@ -140,22 +130,5 @@ impl Kernel {
         let device =
             state.device_of(process, device).ok().and_then(|device| state.devices.get(device));
         device.is_some_and(|device| state.adapter_memory(device.adapter).is_some())
-    }
-
-    /// Returns the memory sizes of an adapter (`D3DKMTQueryAdapterInfo`). An adapter without memory
-    /// is no error.
-    pub fn memory_sizes(
-        &self,
-        process: ProcessId,
-        adapter: Handle,
-    ) -> Result<MemorySizes, KernelError> {
-        let state = self.state.lock();
-        let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
-        let mut sizes = MemorySizes::default();
-        for it in state.adapter_memory(number).into_iter().flat_map(|memory| &memory.segments) {
-            let sum = if it.info.flags.aperture { &mut sizes.shared } else { &mut sizes.local };
-            *sum += it.info.usable_bytes();
-        }
-        Ok(sizes)
     }
 }

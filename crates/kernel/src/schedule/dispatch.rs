@@ -47,6 +47,8 @@ pub(crate) struct ContextQueue {
     runnable: bool,
     /// Scheduling priority; higher values run first.
     pub(crate) priority: i32,
+    /// Priority among the contexts of the process, which has no effect.
+    in_process_priority: i32,
     /// Number of packets that will never be submitted and whose driver is not yet notified.
     cancelling: u32,
 }
@@ -307,6 +309,32 @@ impl Kernel {
         let state = self.state.lock();
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
         Ok(state.contexts.get(number).map_or(0, |context| context.queue.priority))
+    }
+
+    /// Sets a context's priority among those of its process
+    /// (`D3DKMTSetContextInProcessSchedulingPriority`).
+    pub fn set_in_process_priority(
+        &self,
+        process: ProcessId,
+        context: Handle,
+        priority: i32,
+    ) -> Result<(), KernelError> {
+        let state = &mut *self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        state.contexts[number].queue.in_process_priority = priority;
+        Ok(())
+    }
+
+    /// Returns a context's priority among those of its process
+    /// (`D3DKMTGetContextInProcessSchedulingPriority`).
+    pub fn in_process_priority(
+        &self,
+        process: ProcessId,
+        context: Handle,
+    ) -> Result<i32, KernelError> {
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
+        Ok(state.contexts.get(number).map_or(0, |context| context.queue.in_process_priority))
     }
 
     /// Returns the number of a context's packets that are not over.

@@ -1,0 +1,41 @@
+//! The exported functions that return that they are not supported, one for each name of `thunk`'s
+//! table of absent entry points.
+#![expect(unsafe_code, reason = "exported under C names")]
+
+use crate::global_kernel;
+use abi::status::STATUS_SUCCESS;
+use abi::{BOOLEAN, NTSTATUS};
+use std::ffi::c_void;
+
+macro_rules! absent_exports {
+    ($($why:literal => [$($name:ident),+ $(,)?],)+) => {
+        $($(
+            #[doc = concat!("`", stringify!($name), "`: absent, because ", $why, ".")]
+            ///
+            /// # Safety
+            ///
+            /// None: the argument is not read.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C-unwind" fn $name(args: *const c_void) -> NTSTATUS {
+                global_kernel::call(stringify!($name), |session, at| {
+                    // SAFETY: The function does not read its argument.
+                    unsafe { thunk::$name(session, at, args) }
+                })
+            }
+        )+)+
+    };
+}
+
+thunk::for_each_absent_entry_point!(absent_exports);
+
+/// Returns one if a device owns a display source exclusively: the only entry point without an
+/// argument and without a status.
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn D3DKMTCheckExclusiveOwnership() -> BOOLEAN {
+    let mut exclusive = false;
+    global_kernel::call("D3DKMTCheckExclusiveOwnership", |session, _| {
+        exclusive = thunk::is_any_source_exclusive(session);
+        STATUS_SUCCESS
+    });
+    BOOLEAN::from(exclusive)
+}

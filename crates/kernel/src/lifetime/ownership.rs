@@ -1,0 +1,158 @@
+//! Display sources: which device owns which source, and how. Nothing is displayed.
+//!
+//! # Invariants
+//!
+//! 1. A device is in the list at most once for a source.
+//! 2. At most one device owns a source exclusively or emulated.
+//! 3. A device that ends owns nothing.
+
+use crate::adapter::start::Adapter;
+use crate::base::error::{Argument, KernelError};
+use crate::base::id_list::Id;
+use crate::ddi::miniport::DriverKind;
+use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
+use crate::lifetime::process::ProcessId;
+use crate::objects::handle_table::Handle;
+use crate::state::KernelState;
+
+/// The queued presents that a device may have unless its client says otherwise.
+///
+/// WINDOWS: three frames is the documented default of the runtime above; that the kernel has the
+/// same is our reading.
+const DEFAULT_PRESENT_LIMIT: u32 = 3;
+
+/// How a device owns a display source (`D3DKMT_VIDPNSOURCEOWNER_TYPE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceOwnership {
+    /// With others.
+    Shared,
+    /// Alone: what others show is occluded.
+    Exclusive,
+    /// Alone, while the system shows the result.
+    Emulated,
+}
+
+impl SourceOwnership {
+    /// Whether no other device may own the source in such a way.
+    fn is_alone(self) -> bool {
+        self != SourceOwnership::Shared
+    }
+}
+
+/// A device that owns a display source.
+pub(crate) struct SourceOwner {
+    adapter: Id<Adapter>,
+    source: u32,
+    device: Id<Device>,
+    how: SourceOwnership,
+}
+
+impl Kernel {
+    /// Changes how a device owns display sources, each to a new way or to none
+    /// (`D3DKMTSetVidPnSourceOwner`); without sources, releases all that it owns. A call that fails
+    /// changes nothing.
+    ///
+    /// WINDOWS: another device that owns a source alone fails the call; the same device may repeat
+    /// its way, but not go from exclusive to shared, nor from emulated to exclusive; the release by
+    /// a device that owns nothing is a success (all observed). That it may not go from exclusive to
+    /// emulated either, and that a call without sources releases all, is our reading.
+    pub fn set_source_owner(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        sources: &[(u32, Option<SourceOwnership>)],
+    ) -> Result<(), KernelError> {
+        let guard = self.enter_device(process, device)?;
+        let state = &mut *self.state.lock();
+        let (adapter, me) = (guard.adapter, guard.device);
+        for (source, how) in sources {
+            state.check_source(adapter, *source)?;
+            let of_source =
+                |owner: &&SourceOwner| (owner.adapter, owner.source) == (adapter, *source);
+            let Some(how) = *how else { continue };
+            for owner in state.lifetime.source_owners.iter().filter(of_source) {
+                if owner.device != me {
+                    if owner.how.is_alone() && how.is_alone() {
+                        return Err(KernelError::SourceInUse(owner.device.subject()));
+                    }
+                } else if owner.how != how && owner.how.is_alone() {
+                    let refused = owner.how == SourceOwnership::Exclusive || how.is_alone();
+                    if refused {
+                        return Err(KernelError::SourceOwned(me.subject()));
+                    }
+                }
+            }
+        }
+        let owners = &mut state.lifetime.source_owners;
+        owners.retain(|owner| {
+            let named = sources.iter().any(|(source, _)| *source == owner.source);
+            owner.device != me || !(named || sources.is_empty())
+        });
+        for (source, how) in sources {
+            let Some(how) = *how else { continue };
+            owners.retain(|owner| owner.device != me || owner.source != *source);
+            owners.push(SourceOwner { adapter, source: *source, device: me, how });
+        }
+        Ok(())
+    }
+
+    /// Returns whether a device owns a display source exclusively
+    /// (`D3DKMTCheckVidPnExclusiveOwnership`).
+    pub fn is_source_exclusive(
+        &self,
+        process: ProcessId,
+        adapter: Handle,
+        source: u32,
+    ) -> Result<bool, KernelError> {
+        let state = self.state.lock();
+        let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
+        state.check_source(number, source)?;
+        Ok(state.lifetime.source_owners.iter().any(|owner| {
+            (owner.adapter, owner.source, owner.how) == (number, source, SourceOwnership::Exclusive)
+        }))
+    }
+
+    /// Returns whether a device owns any display source exclusively.
+    pub fn is_any_source_exclusive(&self) -> bool {
+        let state = self.state.lock();
+        let mut owners = state.lifetime.source_owners.iter();
+        owners.any(|owner| owner.how == SourceOwnership::Exclusive)
+    }
+
+    /// Limits the queued presents of a device (`D3DKMTSetQueuedLimit`).
+    pub fn set_present_limit(
+        &self,
+        process: ProcessId,
+        device: Handle,
+        limit: u32,
+    ) -> Result<(), KernelError> {
+        let guard = self.enter_device(process, device)?;
+        self.state.lock().lifetime.present_limits.insert(guard.device, limit);
+        Ok(())
+    }
+
+    /// Returns the limit of a device's queued presents (`D3DKMTSetQueuedLimit`).
+    pub fn present_limit(&self, process: ProcessId, device: Handle) -> Result<u32, KernelError> {
+        let guard = self.enter_device(process, device)?;
+        let limit = self.state.lock().lifetime.present_limits.get(&guard.device).copied();
+        Ok(limit.unwrap_or(DEFAULT_PRESENT_LIMIT))
+    }
+}
+
+impl KernelState {
+    /// Fails if an adapter has no such display source.
+    fn check_source(&self, adapter: Id<Adapter>, source: u32) -> Result<(), KernelError> {
+        let kind = self.adapters.get(adapter).map(|adapter| adapter.driver.miniport.kind());
+        let sources = u32::from(kind != Some(DriverKind::ComputeOnly));
+        if source < sources { Ok(()) } else { Err(KernelError::NoSource { source, sources }) }
+    }
+
+    /// Releases what a device that ends owns of displays.
+    pub(crate) fn release_sources(&mut self, device: Id<Device>) {
+        if !self.lifetime.source_owners.is_empty() {
+            self.lifetime.source_owners.retain(|owner| owner.device != device);
+        }
+        self.lifetime.present_limits.remove(&device);
+    }
+}

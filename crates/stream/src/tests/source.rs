@@ -555,7 +555,7 @@ pub(crate) fn check_order(events: &[Event]) {
         let number = event.subject.number;
         match &event.kind {
             EventKind::KsCall { name, level, locks, about, .. } => {
-                let line = TABLE.iter().find(|ks_row| ks_row.name == name).unwrap();
+                let line = TABLE.iter().find(|ks_row| *name == ks_row.name).unwrap();
                 assert_eq!(*level, line.level, "{event}");
                 if !matches!(line.locks, "none") && !name.contains("Free") {
                     let wanted: Vec<&str> = line.locks.split('+').collect();

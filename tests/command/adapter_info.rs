@@ -1,6 +1,5 @@
 //! `D3DKMTQueryAdapterInfo` through the C library: sizes, characters and answers.
 #![expect(unsafe_code, reason = "calls the exported functions")]
-#![expect(clippy::wildcard_imports, reason = "the structures of many entry points")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use crate::surface::{adapter, close_adapter};

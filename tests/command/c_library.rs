@@ -3,6 +3,7 @@
 
 use harness::pages::root;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -102,14 +103,15 @@ fn zeroed_calls() -> String {
     let rows = || thunk::ENTRIES.iter().chain(thunk::ABSENT_ENTRIES);
     let mut source = String::from("#include <stdint.h>\n#include <stdio.h>\n#include <string.h>\n");
     source.push_str("static uint64_t zeros[512];\n");
+    // Writing to a String cannot fail.
     for row in rows() {
-        source += &format!("int32_t {}(void *args);\n", row.name);
+        let _ = writeln!(source, "int32_t {}(void *args);", row.name);
     }
     source.push_str("int main(void)\n{\n");
     for row in rows() {
         source.push_str("    memset(zeros, 0, sizeof zeros);\n");
         let name = row.name;
-        source += &format!("    printf(\"{name} %x\\n\", (unsigned){name}(zeros));\n");
+        let _ = writeln!(source, "    printf(\"{name} %x\\n\", (unsigned){name}(zeros));");
     }
     source.push_str("    return 0;\n}\n");
     source

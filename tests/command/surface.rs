@@ -4,7 +4,6 @@
 //! "Row" is the number of an observation of Windows; each assertion states it in plain text. All
 //! tests of this program share the library's kernel, like the threads of one program.
 #![expect(unsafe_code, reason = "calls the exported functions")]
-#![expect(clippy::wildcard_imports, reason = "the structures of many entry points")]
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use abi::kmt::*;
@@ -528,16 +527,15 @@ fn small_requests_check_their_handles() {
 #[test]
 fn what_is_absent_says_so_whatever_it_is_given() {
     let mut zeroed = [0_u64; 64];
+    let absent: [unsafe extern "C-unwind" fn(*const c_void) -> NTSTATUS; 4] = [
+        d3dkmt::D3DKMTPresent,
+        d3dkmt::D3DKMTCreateHwQueue,
+        d3dkmt::D3DKMTCreateOverlay,
+        d3dkmt::D3DKMTCreateSyncFile,
+    ];
     for args in [ptr::null(), zeroed.as_mut_ptr().cast::<c_void>().cast_const()] {
         // SAFETY: An absent entry point does not read its argument.
-        let statuses = unsafe {
-            [
-                d3dkmt::D3DKMTPresent(args),
-                d3dkmt::D3DKMTCreateHwQueue(args),
-                d3dkmt::D3DKMTCreateOverlay(args),
-                d3dkmt::D3DKMTCreateSyncFile(args),
-            ]
-        };
+        let statuses = absent.map(|call| unsafe { call(args) });
         assert_eq!(statuses, [STATUS_NOT_SUPPORTED; 4]);
     }
 }

@@ -16,6 +16,7 @@ use abi::{D3DKMT_HANDLE, LUID, NTSTATUS, WCHAR};
 use flight::Passive;
 use kernel::AdapterId;
 use kernel::miniport::DriverKind;
+use std::ffi::c_void;
 
 /// The name of the only display.
 const DISPLAY: &str = r"\\.\DISPLAY1";
@@ -129,7 +130,7 @@ unsafe fn read_name(from: *const WCHAR) -> Result<String, NTSTATUS> {
     while units.len() < MAX_NAME {
         let unit = if wide {
             // SAFETY: The caller's contract: the end was not reached.
-            unsafe { read(from.cast::<u32>().wrapping_add(units.len())) }?
+            unsafe { read(from.cast::<c_void>().cast::<u32>().wrapping_add(units.len())) }?
         } else {
             // SAFETY: The caller's contract: the end was not reached.
             unsafe { read(from.wrapping_add(units.len())) }?.into()

@@ -134,11 +134,12 @@ pub(crate) unsafe fn get_device_state(
         None => D3DKMT_DEVICEEXECUTION_ACTIVE,
         Some(DeviceLoss::TimedOut) => D3DKMT_DEVICEEXECUTION_HUNG,
         Some(DeviceLoss::Reset) => D3DKMT_DEVICEEXECUTION_RESET,
-        Some(DeviceLoss::SubmitFailed) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
+        // So is, by the number of its reason, what a client says of its driver.
+        Some(DeviceLoss::SubmitFailed | DeviceLoss::MarkedForDriver) => {
+            D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT
+        }
         Some(DeviceLoss::OutOfMemory) => D3DKMT_DEVICEEXECUTION_ERROR_OUTOFMEMORY,
         Some(DeviceLoss::PageFault) => D3DKMT_DEVICEEXECUTION_ERROR_DMAPAGEFAULT,
-        // WINDOWS: our reading: the number of the reason of a driver's error is that of a fault.
-        Some(DeviceLoss::MarkedForDriver) => D3DKMT_DEVICEEXECUTION_ERROR_DMAFAULT,
         Some(DeviceLoss::AdapterRemoved | DeviceLoss::Marked) => D3DKMT_DEVICEEXECUTION_STOPPED,
     });
     // SAFETY: The caller's contract.

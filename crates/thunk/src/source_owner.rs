@@ -17,7 +17,7 @@ use abi::status::{
     STATUS_GRAPHICS_PRESENT_OCCLUDED, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED,
 };
 use flight::{Passive, RuleId};
-use kernel::{Handle, SourceOwnership};
+use kernel::{AdapterInfo, Handle, SourceOwnership};
 
 const SET_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
@@ -139,7 +139,7 @@ pub(crate) unsafe fn check_occlusion(
     if unsafe { read(args) }?.hWindow.is_null() {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    let monitors: u32 = session.kernel.adapter_infos().iter().map(|info| info.sources()).sum();
+    let monitors: u32 = session.kernel.adapter_infos().iter().map(AdapterInfo::sources).sum();
     if monitors == 1 && session.kernel.is_any_source_exclusive() {
         return Err(STATUS_GRAPHICS_PRESENT_OCCLUDED);
     }

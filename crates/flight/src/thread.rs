@@ -61,8 +61,11 @@ pub(crate) fn set_current(number: u32) -> u32 {
     change(|facts| std::mem::replace(&mut facts.thread, number))
 }
 
-pub(crate) fn call() -> Option<u32> {
-    facts().call.map(|call| call.number)
+/// The number of the current virtual thread, and that of the driver call it is in.
+#[inline]
+pub(crate) fn current_with_call() -> (u32, Option<u32>) {
+    let facts = facts();
+    (facts.thread, facts.call.map(|call| call.number))
 }
 
 /// The IRQL of the current virtual thread.

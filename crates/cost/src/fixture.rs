@@ -158,17 +158,15 @@ impl EventWatcher {
     }
 
     pub(crate) fn look(&mut self) {
-        let events = self.log.take();
-        if let Some(verifier) = &mut self.verifier {
-            for event in &events {
-                verifier.observe(event);
-            }
+        let Self { log, verifier, trace } = self;
+        if let Some(verifier) = verifier {
+            log.read(|event| verifier.observe(event));
         } else {
-            self.trace.get_mut().clear();
-            for event in &events {
-                let _ = self.trace.write(event); // Writing to memory cannot fail.
-            }
-            let _ = self.trace.flush();
+            trace.get_mut().clear();
+            log.read(|event| {
+                let _ = trace.write(event); // Writing to memory cannot fail.
+            });
+            let _ = trace.flush();
         }
     }
 }

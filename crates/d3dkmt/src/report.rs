@@ -76,10 +76,10 @@ impl Report {
 
     /// Observes the events since the last call.
     pub(crate) fn observe(&self, log: &Log) {
-        let mut state = self.state();
-        for event in log.take() {
+        let state = &mut *self.state();
+        log.read(|event| {
             let before = state.verifier.findings().len();
-            state.verifier.observe(&event);
+            state.verifier.observe(event);
             state.add_breaches(before, event.thread);
             match event.kind {
                 EventKind::HandlePublished { handle, of: to } => {
@@ -94,7 +94,7 @@ impl Report {
                 }
                 _ => (),
             }
-        }
+        });
     }
 
     fn state(&self) -> MutexGuard<'_, ReportState> {

@@ -9,6 +9,7 @@ mod deterministic;
 mod driver_error;
 mod driver_handle;
 mod event;
+mod event_chunk;
 mod execution_context;
 mod fast_map;
 mod field;

@@ -8,15 +8,16 @@
 //! 3. A rule that is broken at one place again and again is logged [`MAX_BREACHES`] times; after
 //!    that the log has one event for as many breaches. So a driver that loops does not fill it.
 
+use crate::event_chunk::EventChunk;
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, thread};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Maximum capacity that is kept for the next events when events are taken out.
-const MAX_CAPACITY: usize = 4096;
+/// How many empty chunks are kept: 512 KiB.
+const SPARE_CHUNKS: usize = 8;
 
 /// How often a rule is logged as broken at one place, one event for each breach.
 const MAX_BREACHES: u64 = 1000;
@@ -56,10 +57,38 @@ pub struct RuleCounts(Vec<u64>);
 #[derive(Debug, Default)]
 struct LogState {
     last: u64,
-    events: Vec<Event>,
+    /// The chunks that are full, the oldest first.
+    full_chunks: VecDeque<EventChunk>,
+    /// The last events.
+    chunk: EventChunk,
+    /// Empty chunks for later events, at most [`SPARE_CHUNKS`].
+    spare_chunks: Vec<EventChunk>,
     pointers: FastMap<usize, PointerEntry>,
     free_numbers: Vec<u32>,
     breaches: BTreeMap<BreachPlace, Breaches>,
+}
+
+impl LogState {
+    /// Prepares a place for an event.
+    #[cold]
+    fn prepare_place(&mut self) {
+        if !self.chunk.prepare() {
+            let full = self.replace_chunk();
+            self.full_chunks.push_back(full);
+            self.chunk.prepare();
+        }
+    }
+
+    /// Takes out the last events.
+    fn replace_chunk(&mut self) -> EventChunk {
+        let spare = self.spare_chunks.pop().unwrap_or_default();
+        std::mem::replace(&mut self.chunk, spare)
+    }
+
+    /// The events that were not taken out.
+    fn events(&self) -> impl DoubleEndedIterator<Item = &Event> {
+        self.full_chunks.iter().chain([&self.chunk]).flat_map(EventChunk::events)
+    }
 }
 
 /// A rule, the component that broke it, and the entry and argument.
@@ -147,20 +176,21 @@ impl Log {
         }
     }
 
-    fn record(&self, subject: Subject, what: EventKind) {
-        self.record_locked(&mut self.inner(), subject, what);
+    #[inline(never)]
+    fn record(&self, subject: Subject, kind: EventKind) {
+        self.record_locked(&mut self.inner(), subject, kind);
     }
 
     #[expect(clippy::inline_always, reason = "a call would copy each event once more")]
     #[inline(always)]
-    fn record_locked(&self, inner: &mut LogState, subject: Subject, what: EventKind) {
-        let (thread, call) = (thread::current(), thread::call());
+    fn record_locked(&self, inner: &mut LogState, subject: Subject, kind: EventKind) {
+        if inner.chunk.is_unprepared() {
+            inner.prepare_place();
+        }
         inner.last += 1;
-        let seq = inner.last;
-        inner.events.push(Event { seq, thread, call, subject, kind: what });
-        if let Some(sink) = &self.sink
-            && let Some(event) = inner.events.last()
-        {
+        let origin = thread::current_with_call();
+        let event = inner.chunk.push(inner.last, origin, subject, kind);
+        if let Some(sink) = &self.sink {
             sink.event(event);
         }
     }
@@ -246,16 +276,46 @@ impl Log {
     /// Takes out the events since the last call.
     pub fn take(&self) -> Vec<Event> {
         self.flush();
-        let events = &mut self.inner().events;
-        // About as many events are likely to follow: reserve the capacity once.
-        let room = Vec::with_capacity(events.len().min(MAX_CAPACITY));
-        std::mem::replace(events, room)
+        let inner = &mut *self.inner();
+        let last = inner.replace_chunk();
+        let full = std::mem::take(&mut inner.full_chunks);
+        if full.is_empty() {
+            return last.into_events();
+        }
+        full.into_iter().chain([last]).flat_map(EventChunk::into_events).collect()
+    }
+
+    /// Takes out the events since the last call and shows them to an observer, in order. It may log.
+    /// Chunk by chunk, the memory of events that were read is used for later ones, so a log that is
+    /// read now and then does not grow.
+    pub fn read(&self, mut observe: impl FnMut(&Event)) {
+        self.flush();
+        let last = self.inner().last;
+        loop {
+            let mut chunk = {
+                let inner = &mut *self.inner();
+                let full = inner.full_chunks.pop_front();
+                full.unwrap_or_else(|| inner.replace_chunk())
+            };
+            chunk.events().iter().for_each(&mut observe);
+            let is_done = chunk.events().last().is_none_or(|event| event.seq >= last);
+            chunk.clear();
+            let inner = &mut *self.inner();
+            if inner.spare_chunks.len() < SPARE_CHUNKS {
+                inner.spare_chunks.push(chunk);
+            }
+            if is_done {
+                return;
+            }
+        }
     }
 
     /// The last events that were not taken out, at most `count` of them; they stay in the log.
     pub fn last_events(&self, count: usize) -> Vec<Event> {
-        let events = &self.inner().events;
-        events[events.len().saturating_sub(count)..].to_vec()
+        let inner = self.inner();
+        let mut events: Vec<Event> = inner.events().rev().take(count).cloned().collect();
+        events.reverse();
+        events
     }
 
     /// How often the entry rules were judged.
@@ -354,6 +414,8 @@ impl RuleCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event_chunk::CHUNK;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_driver_pointer_keeps_its_number_while_it_is_referenced() {
@@ -365,6 +427,52 @@ mod tests {
         log.release_pointer(0x7000);
         assert_eq!(log.acquire_pointer(0x9999), a, "a free number is used again");
         assert_eq!(log.acquire_pointer(0x7000).number, 3);
+    }
+
+    #[test]
+    fn events_are_read_in_order_and_once_and_their_memory_is_used_again() {
+        let log = Log::new();
+        let emit =
+            |count| (0..count).for_each(|_| log.emit(Subject::RUN, || EventKind::ViewIdle {}));
+        let numbers = |events: &[Event]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
+        let chunks = |log: &Log| {
+            let inner = log.inner();
+            let all = inner.full_chunks.iter().chain([&inner.chunk]).chain(&inner.spare_chunks);
+            all.map(|chunk| chunk.events().as_ptr()).collect::<BTreeSet<_>>()
+        };
+        let mut next = 1;
+        let mut known = None;
+        for round in 0..20 {
+            let count = 5 * CHUNK as u64 / 4 + round % 2;
+            emit(count);
+            assert_eq!(numbers(&log.last_events(2)), [next + count - 2, next + count - 1]);
+            let mut read = Vec::new();
+            log.read(|event| read.push(event.seq));
+            assert!(read.into_iter().eq(next..next + count), "round {round}");
+            next += count;
+            let now = chunks(&log);
+            assert!(round < 2 || known.as_ref() == Some(&now), "round {round}: {now:?}");
+            known = Some(now);
+        }
+        let many = 5 * CHUNK as u64 + 3;
+        emit(many);
+        assert_eq!(log.last_events(usize::MAX).len() as u64, many);
+        assert!(numbers(&log.take()).into_iter().eq(next..next + many));
+        log.read(|event| panic!("{event} was taken out before"));
+        assert!(log.take().is_empty());
+    }
+
+    #[test]
+    fn an_observer_may_log() {
+        let log = Log::new();
+        log.emit(Subject::RUN, || EventKind::ViewIdle {});
+        let mut count = 0;
+        let answer = |_: &Event| {
+            count += 1;
+            log.emit(Subject::RUN, || EventKind::ViewClosed {});
+        };
+        log.read(answer);
+        assert_eq!((count, log.take().len()), (1, 1), "events of the observer are read later");
     }
 
     #[test]

@@ -61,8 +61,10 @@ pub(crate) fn set_current(number: u32) -> u32 {
     with_facts(|facts| facts.thread.replace(number))
 }
 
-pub(crate) fn call() -> Option<u32> {
-    with_facts(|facts| facts.call.get().map(|call| call.number))
+/// The number of the current virtual thread, and that of the driver call it is in.
+#[inline]
+pub(crate) fn current_with_call() -> (u32, Option<u32>) {
+    with_facts(|facts| (facts.thread.get(), facts.call.get().map(|call| call.number)))
 }
 
 /// The IRQL of the current virtual thread.

@@ -37,6 +37,9 @@ mod standard_error;
 // The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
 pub use exports::*;
 
+// For tests in Rust.
+pub use global_kernel::live_objects;
+
 // Events for clients in C, which have no `CreateEventW` here.
 pub use events::{
     windtunnel_event_close, windtunnel_event_create, windtunnel_event_is_set,

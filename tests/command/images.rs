@@ -2,14 +2,13 @@
 //! flown by the command. `cargo xtask drivers` builds them.
 #![expect(clippy::unwrap_used, reason = "a file that cannot be read is a failed test")]
 
-use harness::command::{json, text, windtunnel};
+use harness::command::{cargo, json, text, windtunnel};
 use harness::pages::{compare, read, root};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,8 +17,7 @@ const CORRECT: [&str; 7] = ["compute", "render", "gpuva", "display", "capture", 
 
 /// The folder of the drivers, built once.
 static DRIVERS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
+    let mut build = cargo();
     build.args(["run", "--quiet", "--package", "xtask", "--", "drivers"]).current_dir(root());
     let output = build.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -5,6 +5,7 @@ mod adapters;
 mod allow;
 mod c_library;
 mod contain;
+mod cost;
 mod entries;
 mod environment;
 mod faults;

@@ -3,7 +3,7 @@
 //!
 //! A planted slow-down, one more look-up for each pair, must be noticed.
 
-use crate::{announce, cargo, root, run, target};
+use crate::{announce, build_release, root, target};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -109,7 +109,7 @@ pub(crate) fn check() -> Result<(), String> {
     let text = std::fs::read_to_string(file()).map_err(|reason| {
         format!("{}: {reason}; 'cargo xtask bless' writes it", file().display())
     })?;
-    build()?;
+    build_release(&["pairs"])?;
     let counts = counts(&[PLANTED.0])?;
     let (planted, counts): (Vec<&Count>, Vec<&Count>) =
         counts.iter().partition(|count| count.name == PLANTED.0);
@@ -137,13 +137,10 @@ fn check_planted(planted: &[&Count], counts: &[&Count]) -> Result<(), String> {
     let (Some(slowed), Some(plain)) = (planted.first(), plain) else {
         return Err("the planted slow-down was not counted".to_owned());
     };
-    match slowed.slower_than(plain.number) {
-        Some(message) => println!("The planted slow-down is found: {message}"),
-        None => {
-            let (is, was) = (slowed.number, plain.number);
-            return Err(format!("one look-up more a pair is not noticed: {is} instead of {was}"));
-        }
-    }
+    let (is, was) = (slowed.number, plain.number);
+    let missed = || format!("one look-up more a pair is not noticed: {is} instead of {was}");
+    let message = slowed.slower_than(was).ok_or_else(missed)?;
+    println!("The planted slow-down is found: {message}");
     Ok(())
 }
 
@@ -153,11 +150,10 @@ pub(crate) fn bless() -> Result<(), String> {
         println!("Instruction counts are unchanged: valgrind is missing.");
         return Ok(());
     }
-    build()?;
-    let mut text = HEAD.to_owned();
-    for Count { name, number } in counts(&[])? {
-        text.push_str(&format!("{name} {number}\n"));
-    }
+    build_release(&["pairs"])?;
+    let counts = counts(&[])?;
+    let lines = counts.iter().map(|Count { name, number }| format!("{name} {number}\n"));
+    let text: String = std::iter::once(HEAD.to_owned()).chain(lines).collect();
     print!("{text}");
     std::fs::write(file(), text).map_err(|reason| format!("{}: {reason}", file().display()))
 }
@@ -167,7 +163,7 @@ pub(crate) fn operations() -> Result<Vec<Count>, String> {
     if !there() {
         return Ok(Vec::new());
     }
-    build()?;
+    build_release(&["pairs"])?;
     let jobs = OPERATIONS.iter().copied().map(Job::Operation).collect();
     at_a_time(jobs)
 }
@@ -195,13 +191,6 @@ fn there() -> bool {
     let mut install = Command::new("apt-get");
     let _ = install.args(["install", "--yes", "--no-install-recommends", "valgrind"]).status();
     starts()
-}
-
-/// Builds the counted programs.
-fn build() -> Result<(), String> {
-    let packages = ["--package", "windtunnel", "--package", "windtunnel-cost"];
-    let programs = ["--bin", "windtunnel", "--bin", "pairs"];
-    run(cargo(&["build", "--release"]).args(packages).args(programs))
 }
 
 /// Something to count.

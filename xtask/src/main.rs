@@ -1,18 +1,22 @@
 //! Chores. `cargo xtask test` is the test command, `cargo xtask fuzz` and `cargo xtask sanitize`
 //! are the long parts of it; `cargo xtask bless` rewrites golden traces and the count of
 //! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
-//! `cargo xtask bench-page` the tables of the benchmarks, `cargo xtask headers` the C headers;
+//! `cargo xtask bench-page` the tables of the benchmarks, which `cargo xtask bench` prints,
+//! `cargo xtask headers` the C headers;
 //! `cargo xtask drivers` builds the C drivers, `cargo xtask faults` flies deliberate faults of all
-//! kinds of drivers, `cargo xtask soak` thousands of random ones; `cargo xtask install` puts the command and the C
-//! library somewhere; `cargo xtask mutants` counts which changes of our own code the tests notice;
+//! kinds of drivers, `cargo xtask soak` thousands of random ones; `cargo xtask churn`
+//! creates and destroys allocations while a million are alive; `cargo xtask install` puts the command
+//! and the C library somewhere; `cargo xtask mutants` counts which changes of our own code the tests notice;
 //! `cargo xtask measure` counts what the project wants less of.
 #![forbid(unsafe_code)]
 
 mod bench_page;
+mod churn;
 mod count;
 mod drivers;
 mod headers;
 mod install;
+mod judged;
 mod long;
 mod measure;
 mod mutants;
@@ -35,12 +39,16 @@ cargo xtask test    checks formatting and lints, runs every test, prints a total
 cargo xtask fuzz    runs each fuzzer for two minutes
 cargo xtask sanitize
                     runs the tests of the C library with sanitizers
-cargo xtask bless   rewrites the golden traces and the instruction counts; read the diff before
-                    you commit it
-cargo xtask count   counts the instructions and compares
+cargo xtask bless   rewrites the golden traces, the instruction counts and how often rules are
+                    judged; read the diff before you commit it
+cargo xtask count   counts instructions, page faults and waits, and compares
+cargo xtask judged  compares how often a whole check judges each rule with what is recorded
 cargo xtask docs    rewrites docs/support.md and quoted output in other pages from the code
-cargo xtask bench-page
-                    measures for some minutes and rewrites the tables of docs/benchmarks.md
+cargo xtask bench [--quick|--full] [--only TEXT] [--json]
+                    measures what an allocation, a packet, a frame and a check cost
+cargo xtask bench-page [--quick]
+                    measures for some minutes and rewrites the tables of docs/benchmarks.md;
+                    with --quick it measures for seconds and prints them
 cargo xtask headers rewrites the C headers
 cargo xtask drivers builds the C drivers, as images for Windows and as shared objects, in
                     target/drivers
@@ -49,6 +57,10 @@ cargo xtask faults  flies deliberate faults of images, shared objects, user-mode
 cargo xtask soak [--flights N]
                     flies random bad drivers from one process, 10000 or N times, and compares its
                     memory at the start and at the end; a part of test --long
+cargo xtask churn [--alive N] [--threads N] [--seconds N] [--pairs N]
+                    creates and destroys allocations through the C library while a million are
+                    alive, on eight threads, for a minute with checks off and for one with the
+                    verifier on; fails if its memory grows or an object is left alive
 cargo xtask install --prefix DIR
                     builds and installs the command, and the C library with headers and a
                     pkg-config file";
@@ -60,15 +72,21 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("sanitize", &[]),
     ("bless", &[]),
     ("count", &[]),
+    ("judged", &[]),
     ("docs", &[]),
-    ("bench-page", &[]),
+    ("bench", &["--quick", "--full", "--only", "--json"]),
+    ("bench-page", &["--quick"]),
     ("headers", &[]),
     ("drivers", &[]),
     ("faults", &[]),
     ("soak", &["--flights"]),
+    ("churn", &["--alive", "--threads", "--seconds", "--pairs"]),
     ("install", &["--prefix"]),
     ("measure", &["--json"]),
 ];
+
+/// The flags that a number follows.
+const NUMBERS: &[&str] = &["--flights", "--alive", "--threads", "--seconds", "--pairs"];
 
 /// The exit status for arguments that are not understood.
 const USAGE_STATUS: u8 = 2;
@@ -83,8 +101,12 @@ fn refusal(arguments: &[String]) -> Option<String> {
         if !flags.contains(&word.as_str()) {
             return Some(format!("cargo xtask {name} does not know '{word}'"));
         }
-        if word == "--flights" && rest.next().is_none_or(|count| count.parse::<u64>().is_err()) {
-            return Some(format!("cargo xtask {name}: --flights needs a number"));
+        let needs_number = NUMBERS.contains(&word.as_str());
+        if needs_number && rest.next().is_none_or(|count| count.parse::<u64>().is_err()) {
+            return Some(format!("cargo xtask {name}: {word} needs a number"));
+        }
+        if word == "--only" && rest.next().is_none() {
+            return Some(format!("cargo xtask {name}: --only needs a text"));
         }
         if word == "--prefix" {
             prefix = true;
@@ -107,10 +129,14 @@ fn main() -> ExitCode {
         Some("test") => test::run(),
         Some("fuzz") => long::fuzz(),
         Some("sanitize") => long::sanitize(),
-        Some("bless") => rewrite(&["golden"]).and_then(|()| count::bless()),
+        Some("bless") => {
+            rewrite(&["golden"]).and_then(|()| count::bless()).and_then(|()| judged::bless())
+        }
         Some("count") => count::check(),
+        Some("judged") => build_release(&[]).and_then(|()| judged::check()),
         Some("docs") => rewrite(&["support", "house", "tutorial", "umd", "streams", "samples"]),
-        Some("bench-page") => bench_page::run(),
+        Some("bench") => bench_page::bench(&arguments[1..]),
+        Some("bench-page") => bench_page::run(arguments.len() > 1),
         Some("headers") => headers::run(),
         Some("drivers") => drivers::run(),
         Some("faults") => drivers::run().and_then(|()| test::faults()),
@@ -118,6 +144,7 @@ fn main() -> ExitCode {
             let count = arguments.get(2).and_then(|count| count.parse().ok());
             long::soak(count.unwrap_or(long::FLIGHTS))
         }
+        Some("churn") => churn::run(&arguments[1..]),
         Some("install") => install::run(),
         Some("measure") => measure::run(),
         Some("mutants") => mutants::run(),
@@ -145,6 +172,15 @@ fn rewrite(modules: &[&str]) -> Result<(), String> {
     let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", "command", "--"]);
     cargo.args(modules.iter().map(|module| format!("{module}::")));
     run(cargo.env("WINDTUNNEL_BLESS", "1"))
+}
+
+/// Builds the command and the C library for release, and these programs that measure. One command:
+/// cargo links several programs at a time.
+fn build_release(programs: &[&str]) -> Result<(), String> {
+    let packages = ["windtunnel", "windtunnel-d3dkmt", "windtunnel-cost"];
+    let packages = packages.iter().flat_map(|name| ["--package", name]);
+    let programs = ["windtunnel"].iter().chain(programs).flat_map(|name| ["--bin", name]);
+    run(cargo(&["build", "--release", "--lib"]).args(packages).args(programs))
 }
 
 /// The folder of the workspace.

@@ -2,8 +2,8 @@
 
 use crate::times::Times;
 use crate::{
-    cargo, count as instructions, drivers, install, long, measure, mutants, root, run as done,
-    sources, tally, target,
+    build_release, cargo, churn, count as instructions, drivers, install, judged, long, measure,
+    mutants, root, run as done, sources, tally, target,
 };
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -13,6 +13,10 @@ const FAULTS: &str = "deliberate faults of drivers";
 
 /// The module of the test program `command` that flies them.
 const FAULTS_MODULE: &str = "faults::";
+
+/// Runs a test program with a variable that lets it report the time of each test. The variable is
+/// not set for cargo: some packages would build in another way.
+const TIMED_RUNNER: &str = r#"target."cfg(all())".runner = ["env", "RUSTC_BOOTSTRAP=1"]"#;
 
 /// Flies deliberate faults of drivers, and prints the table of what was contained and named.
 pub(crate) fn faults() -> Result<(), String> {
@@ -30,7 +34,7 @@ struct Total {
 pub(crate) fn run() -> Result<(), String> {
     let mut times = Times::new();
     let total = run_steps(&mut times);
-    println!("\n{}", times.table());
+    println!("\n{}\n{}", times.slowest_tests(), times.table());
     println!("All {} tests passed.", total?.passed);
     Ok(())
 }
@@ -55,9 +59,9 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
     let mut total = Total::default();
     run_tests(&mut total, times, long)?;
     times.begin("races, in orders drawn by shuttle");
-    run_races(&mut total)?;
+    run_races(&mut total, times)?;
     times.begin("handle table, in every order, by loom");
-    run_names(&mut total)?;
+    run_names(&mut total, times)?;
     if long {
         times.begin("fuzzers, for minutes");
         long::fuzz()?;
@@ -65,13 +69,17 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
         long::sanitize()?;
         times.begin("thousands of flights of random bad drivers");
         long::soak(long::FLIGHTS)?;
+        times.begin("a million live allocations, on eight threads");
+        churn::run(&[])?;
         times.begin("twenty mutants, by turns");
         mutants::run_turn_of_the_day()?;
     }
-    times.begin("instructions of a pair, counted by callgrind");
+    times.begin("the release build");
+    build_release(&["pairs"])?;
+    times.begin("instructions, counted by callgrind");
     instructions::check()?;
-    times.begin("the command of the README");
-    done(&mut cargo(&["run", "--release", "--", "check"]))?;
+    times.begin("the command of the README, and how often it judges each rule");
+    judged::check()?;
     times.begin("the C library of the README");
     run_installed()?;
     Ok(total)
@@ -119,16 +127,22 @@ fn run_tests(total: &mut Total, times: &mut Times, long: bool) -> Result<(), Str
         times.begin(&step);
         let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
         tests.args(&chosen).env("WINDTUNNEL_TALLY", &counts).stdout(Stdio::piped());
+        // Examples in the documentation have no times.
+        if !chosen.contains(&"--doc") {
+            tests.args(["--config", TIMED_RUNNER, "--", "-Zunstable-options", "--report-time"]);
+        }
         // The deliberate faults are a step of their own, which shows their table.
         if step == FAULTS {
-            tests.args(["--", FAULTS_MODULE, "--nocapture"]);
+            tests.args([FAULTS_MODULE, "--nocapture"]);
         } else if chosen.contains(&"command") {
-            tests.args(["--", "--skip", FAULTS_MODULE]);
+            tests.args(["--skip", FAULTS_MODULE]);
         }
         if long {
             tests.env("WINDTUNNEL_LONG", "1");
         }
-        failed.extend(count(&mut tests, total).err().map(|reason| format!("{step}: {reason}")));
+        failed.extend(
+            count(&mut tests, total, times).err().map(|reason| format!("{step}: {reason}")),
+        );
     }
     if !failed.is_empty() {
         return Err(failed.join("\n"));
@@ -137,22 +151,22 @@ fn run_tests(total: &mut Total, times: &mut Times, long: bool) -> Result<(), Str
 }
 
 /// Runs the race tests in a separate build with shuttle's locks and threads.
-fn run_races(total: &mut Total) -> Result<(), String> {
+fn run_races(total: &mut Total, times: &mut Times) -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", "windtunnel-tests", "--test", "race"]);
     tests.args(["--features", "race"]);
     tests.arg("--target-dir").arg(target().join("shuttle")).env("RUSTFLAGS", "--cfg shuttle");
-    count(tests.stdout(Stdio::piped()), total)
+    count(tests.stdout(Stdio::piped()), total, times)
 }
 
 /// Runs the handle table tests under loom, in a separate build.
-fn run_names(total: &mut Total) -> Result<(), String> {
+fn run_names(total: &mut Total, times: &mut Times) -> Result<(), String> {
     let mut tests = cargo(&["test", "--package", "windtunnel-kernel", "--lib"]);
     tests.arg("--target-dir").arg(target().join("loom")).env("RUSTFLAGS", "--cfg loom");
-    count(tests.arg("handle_table_loom").stdout(Stdio::piped()), total)
+    count(tests.arg("handle_table_loom").stdout(Stdio::piped()), total, times)
 }
 
 /// Runs and counts tests.
-fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
+fn count(tests: &mut Command, total: &mut Total, times: &mut Times) -> Result<(), String> {
     let Total { passed, failed } = *total;
     let mut child =
         tests.spawn().map_err(|reason| format!("cargo test did not start: {reason}"))?;
@@ -160,6 +174,7 @@ fn count(tests: &mut Command, total: &mut Total) -> Result<(), String> {
     for line in lines.map_while(Result::ok) {
         println!("{line}");
         total.add(&line);
+        times.add_test(&line);
     }
     let status = child.wait().map_err(|reason| format!("cargo test did not end: {reason}"))?;
     if !status.success() || total.failed > failed {

@@ -1,4 +1,4 @@
-//! Times of the steps of the test command.
+//! Times of the steps of the test command, and of its tests.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -7,7 +7,11 @@ use std::time::{Duration, Instant};
 pub(crate) struct Times {
     ended: Vec<Step>,
     running: Option<(String, Instant, Option<Duration>)>,
+    tests: Vec<(Duration, String)>,
 }
+
+/// The number of tests that are listed.
+const SLOWEST: usize = 10;
 
 /// The time of a step: wall clock, and processor time of its child processes, if known.
 struct Step {
@@ -18,7 +22,7 @@ struct Step {
 
 impl Times {
     pub(crate) fn new() -> Self {
-        Self { ended: Vec::new(), running: None }
+        Self { ended: Vec::new(), running: None, tests: Vec::new() }
     }
 
     /// Ends the running step, begins another one, and prints both.
@@ -37,7 +41,23 @@ impl Times {
         self.ended.push(step);
     }
 
-    /// Ends the running step, and lists all steps with their sum.
+    /// Notes the time of a test: a line like `test module::name ... ok <1.234s>`.
+    pub(crate) fn add_test(&mut self, line: &str) {
+        self.tests.extend(test_time(line));
+    }
+
+    /// Lists the slowest tests. A test that waits for another one, or for a processor, is slow, too.
+    pub(crate) fn slowest_tests(&mut self) -> String {
+        self.tests.sort_by_key(|test| std::cmp::Reverse(test.0));
+        let mut text = format!("the {SLOWEST} slowest tests\n");
+        for (time, name) in self.tests.iter().take(SLOWEST) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{:>8}  {name}", seconds(*time));
+        }
+        text
+    }
+
+    /// Ends the running step, and lists all steps with their sum, the slowest first.
     pub(crate) fn table(&mut self) -> String {
         self.end();
         let mut text = "   clock  processor  step\n".to_owned();
@@ -46,6 +66,7 @@ impl Times {
             clock: self.ended.iter().map(|step| step.clock).sum(),
             processor: self.ended.iter().map(|step| step.processor).sum(),
         };
+        self.ended.sort_by_key(|step| std::cmp::Reverse(step.clock));
         for step in self.ended.iter().chain([&all]) {
             // Writing to a string cannot fail.
             let _ = writeln!(text, "{}", step.line());
@@ -63,6 +84,13 @@ impl Step {
 
 fn seconds(time: Duration) -> String {
     format!("{:.1} s", time.as_secs_f64())
+}
+
+/// The time and the name in a line like `test module::name ... ok <1.234s>`.
+fn test_time(line: &str) -> Option<(Duration, String)> {
+    let (name, rest) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    let time = rest.rsplit_once('<')?.1.strip_suffix("s>")?.parse().ok()?;
+    Some((Duration::try_from_secs_f64(time).ok()?, name.to_owned()))
 }
 
 /// The processor time of all finished descendants, as Linux counts it.
@@ -94,8 +122,24 @@ mod tests {
         let mut times = Times::new();
         times.begin("one");
         times.begin("two");
+        std::thread::sleep(Duration::from_millis(20));
         let table = times.table();
         let names: Vec<&str> = table.lines().filter_map(|line| line.rsplit("  ").next()).collect();
-        assert_eq!(names, ["step", "one", "two", "all steps"]);
+        assert_eq!(names, ["step", "two", "one", "all steps"]);
+    }
+
+    #[test]
+    fn the_slowest_tests_come_first() {
+        let mut times = Times::new();
+        for line in [
+            "test fast ... ok <0.001s>",
+            "test a::slow ... ok <12.340s>",
+            "test ignored ... ignored",
+            "test result: ok. 3 passed; 0 failed; finished in 1.00s",
+        ] {
+            times.add_test(line);
+        }
+        let text = "the 10 slowest tests\n  12.3 s  a::slow\n   0.0 s  fast\n";
+        assert_eq!(times.slowest_tests(), text);
     }
 }

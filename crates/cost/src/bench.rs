@@ -1,18 +1,18 @@
-//! The whole run: the tables of pairs, memory, scheduling and addresses, user-mode drivers, streams
-//! and images, and the goals of pairs.
+//! The whole run: the tables of pairs, memory, scheduling and addresses, user-mode drivers, streams,
+//! the command and images, and the goals.
 
 use crate::images::DriverFolder;
 use crate::page::{
-    IMAGE_HEAD, MEMORY_HEAD, STREAM_HEAD, THROUGH_HEAD, WORK_HEAD, head, image_line, line,
-    memory_line, stream_line, table_of_goals, through_line, work_line,
+    CHECK_HEAD, IMAGE_HEAD, MEMORY_HEAD, STREAM_HEAD, THROUGH_HEAD, WORK_HEAD, check_line, head,
+    image_line, line, memory_line, stream_line, table_of_goals, through_line, work_line,
 };
 use crate::{
-    BenchSize, ImageRow, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow, images, measure,
-    memory, streaming, umd_calls, work,
+    BenchSize, CheckUsage, ImageRow, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow,
+    check_usage, images, measure, memory, streaming, umd_calls, work,
 };
 
 /// The results of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BenchReport {
     /// Pairs.
     pub rows: Vec<Row>,
@@ -24,6 +24,8 @@ pub struct BenchReport {
     pub through: Vec<UmdRow>,
     /// Streams.
     pub streams: Vec<StreamRow>,
+    /// A whole check.
+    pub check: Option<CheckUsage>,
     /// Images.
     pub images: Vec<ImageRow>,
     /// Why the rows of images were left out, if they were.
@@ -77,6 +79,13 @@ pub fn bench(
         push_row(&stream_line(stream_row));
     })?;
     let none = none && streams.is_empty();
+    let check = check_usage::measure(extent)?;
+    if let Some(used) = &check {
+        push_row(if none { "" } else { "\n" });
+        push_row(CHECK_HEAD);
+        push_row(&check_line(used));
+    }
+    let none = none && check.is_none();
     // Last: a process that has loaded an image pays for it in every call of a driver.
     let (images, images_left_out) = images(extent, none, push_row)?;
     if none && images.is_empty() {
@@ -84,10 +93,10 @@ pub fn bench(
             "a row of that name; run without --only to see all names".to_owned(),
         ));
     }
-    if !rows.is_empty() {
-        push_row(&format!("\n{}", table_of_goals(&rows)));
-    }
-    Ok(BenchReport { rows, memory, work, through, streams, images, images_left_out })
+    let report =
+        BenchReport { rows, memory, work, through, streams, check, images, images_left_out };
+    push_row(&table_of_goals(&report));
+    Ok(report)
 }
 
 /// The rows of images, or why they were left out.

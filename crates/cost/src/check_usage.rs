@@ -1,10 +1,16 @@
 //! What a whole check of the built-in driver uses, as the operating system counts it.
 #![expect(unsafe_code, reason = "asks the operating system what a process has used")]
 
-use crate::MeasureError;
 use crate::image_start::program;
+use crate::{BenchSize, MeasureError};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+/// The name of the row.
+const WHAT: &str = "windtunnel check --jobs 1";
+
+/// A check takes much longer than a call: there are fewer turns, by this factor.
+const FEWER: usize = 10;
 
 /// What `windtunnel check --jobs 1` uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +22,19 @@ pub struct CheckUsage {
     /// How often a thread of it waited. Switches that the system decides on depend on other
     /// processes, and are not counted.
     pub waits: u64,
+}
+
+impl CheckUsage {
+    /// The name of the row.
+    pub fn what(&self) -> &'static str {
+        WHAT
+    }
+}
+
+/// Measures the row, if it is selected.
+pub(crate) fn measure(extent: &BenchSize) -> Result<Option<CheckUsage>, MeasureError> {
+    let runs = extent.turns.div_ceil(FEWER);
+    extent.asks(WHAT).then(|| check_usage(runs)).transpose()
 }
 
 /// The least of each number in this many runs: other processes on the machine only add to them.

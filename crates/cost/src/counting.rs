@@ -1,55 +1,14 @@
-//! An allocator that can count the bytes that an operation leaves allocated, and that ends the
-//! program with one line when there is no memory.
+//! An allocator that can count the bytes that an operation leaves allocated.
 //!
 //! Counting is off by default and then costs one check of a flag; counters that all threads write
 //! would slow down measurements on two threads.
 #![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicIsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static BYTES: AtomicIsize = AtomicIsize::new(0);
-
-/// The exit status of a program without memory.
-static EXIT_STATUS: AtomicI32 = AtomicI32::new(2);
-
-/// The exit status of the process of a flight without memory: its parent is told, and the driver is
-/// not to blame.
-pub const FLIGHT_WITHOUT_MEMORY: i32 = 98;
-
-/// A larger block may be one that the program can do without: the number of its bytes is a claim of
-/// a client.
-const LARGE: usize = 64 << 20;
-
-/// This process is one of a flight.
-pub fn set_flight_exit_status() {
-    EXIT_STATUS.store(FLIGHT_WITHOUT_MEMORY, Ordering::Relaxed);
-}
-
-/// Ends the program if a block could not be allocated. Panics and reports would need memory.
-fn check(block: *mut u8, bytes: usize) -> *mut u8 {
-    if block.is_null() && bytes < LARGE {
-        end_without_memory();
-    }
-    block
-}
-
-#[cold]
-fn end_without_memory() {
-    const LINE: &[u8] = b"windtunnel: the machine has no resources left: no memory\n";
-    static ENDS: AtomicBool = AtomicBool::new(false);
-    if ENDS.swap(true, Ordering::Relaxed) {
-        loop {
-            // SAFETY: Waits for the end of the process, which another thread brings.
-            unsafe { libc::pause() };
-        }
-    }
-    // SAFETY: The bytes are a constant.
-    unsafe { libc::write(libc::STDERR_FILENO, LINE.as_ptr().cast(), LINE.len()) };
-    // SAFETY: Ends the process without running anything of it, which could need memory.
-    unsafe { libc::_exit(EXIT_STATUS.load(Ordering::Relaxed)) };
-}
 
 /// The system allocator with optional counting. A program that reports bytes installs it:
 /// `#[global_allocator] static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;`.
@@ -82,7 +41,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: The caller's contract.
-        check(unsafe { System.alloc(layout) }, layout.size())
+        unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
@@ -94,13 +53,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: The caller's contract.
-        check(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
         // SAFETY: The caller's contract.
-        check(unsafe { System.realloc(block, layout, size) }, size)
+        unsafe { System.realloc(block, layout, size) }
     }
 }
 

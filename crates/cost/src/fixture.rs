@@ -230,3 +230,27 @@ fn pairs<C: PairClients>(watch: Watch, count: usize) -> Result<(), MeasureError>
     });
     flown.map_err(|reason| MeasureError(format!("a flight to end: {reason:?}")))?
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `cargo xtask bench-page` divides by this number.
+    #[test]
+    fn a_pair_has_33_events() {
+        let log = log(Watch::Trace);
+        let events = DeterministicHost::fly(0, &log, |host, at| {
+            let host: Arc<dyn Spawner> = host.clone();
+            let kind = &crate::row_kinds::KINDS[0];
+            let fixture = Site::open(&host, at, &log, kind).unwrap();
+            let mut part = fixture.part(at).unwrap();
+            log.take();
+            let handle = part.create(at).unwrap();
+            part.destroy(at, handle).unwrap();
+            let events = log.take().len();
+            fixture.close(at, &[&part]).unwrap();
+            events
+        });
+        assert_eq!(events.unwrap(), 33);
+    }
+}

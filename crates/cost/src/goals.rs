@@ -1,15 +1,16 @@
-//! The cost goals: shown, never asserted.
+//! The goals that are times or bytes: shown, never asserted. Goals that are instructions are in
+//! `xtask/src/bench_page.rs`.
 
-use crate::Row;
-use crate::row_kinds::{
-    C, C_TWO, OFF, RUST, RUST_TWO, THREADS, THREADS_TWO, THREADS_TWO_TRACE, THREADS_TWO_VERIFIER,
-    TRACE, VERIFIER,
-};
+use crate::row_kinds::{C, OFF, SHARED, THREADS, THREADS_TWO, VERIFIER};
+use crate::{BenchReport, Row};
 
 /// A packet from its submission until it is retired, in nanoseconds.
 pub(crate) const PACKET: f64 = 500.0;
 /// The factor by which more live objects may slow down scheduling and addresses (cache misses).
 pub(crate) const FLAT: f64 = 2.0;
+
+/// The size of the frames whose goal is in the table.
+const SMALL_FRAME: u32 = 64;
 
 /// A goal and the measured numbers.
 #[derive(Clone, Debug)]
@@ -20,8 +21,8 @@ pub struct Goal {
     pub wanted: f64,
     /// More is better.
     pub least: bool,
-    /// The measured cells: number of live allocations, which one dies, and the number.
-    pub cells: Vec<(usize, &'static str, f64)>,
+    /// The measured numbers, each with what it was measured with.
+    pub numbers: Vec<(String, f64)>,
 }
 
 impl Goal {
@@ -32,105 +33,160 @@ impl Goal {
 
     /// Whether every number meets the goal; `None` without numbers.
     pub fn met(&self) -> Option<bool> {
-        let all = self.cells.iter().all(|entry| self.met_by(entry.2));
-        (!self.cells.is_empty()).then_some(all)
+        let all = self.numbers.iter().all(|entry| self.met_by(entry.1));
+        (!self.numbers.is_empty()).then_some(all)
     }
 }
 
-/// The goals with the numbers of the rows.
-pub fn goals(rows: &[Row]) -> Vec<Goal> {
-    let times = |parents: &'static str, below: &'static str| {
-        move |rows: &GoalRows<'_>| Some(rows.of(parents)?.pair / rows.of(below)?.pair)
+/// The goals with the numbers of a run.
+pub fn goals(report: &BenchReport) -> Vec<Goal> {
+    let rows = PairRows(&report.rows);
+    let at_most = |what, wanted, numbers| Goal { what, wanted, least: false, numbers };
+    let floor = |row: &Row| Some(row.pair / row.bare);
+    let composite = |row: &Row| Some(row.pair / row.composite);
+    let of_pair = |row: &Row| Some(row.pair / rows.beside(row, OFF)?.pair);
+    let throughput = |row: &Row| Some(rows.beside(row, THREADS)?.pair / row.pair);
+    let grown = rows.most_live(OFF).filter_map(|row| {
+        let few = rows.fewest_live(OFF).find(|few| few.dies == row.dies && few.live < row.live)?;
+        Some((format!("{} live, {}", row.live, row.dies), row.pair / few.pair))
+    });
+    let bytes = |what: &'static str| {
+        let rows = report.rows.iter().filter(move |row| row.what == what && row.dies == "oldest");
+        rows.filter_map(|row| Some((format!("{} live", row.live), row.bytes?))).collect()
     };
-    let at_most = |what, wanted, number: &Number<'_>| goal(what, (wanted, false), rows, number);
-    let at_least = |what, wanted, number: &Number<'_>| goal(what, (wanted, true), rows, number);
-    let to_bare = |goal_rows: &GoalRows<'_>| goal_rows.of(OFF).map(|row| row.pair / row.bare);
-    let bytes = |goal_rows: &GoalRows<'_>| goal_rows.of(OFF)?.bytes;
+    let frames = report.streams.iter().filter(|row| row.bytes == SMALL_FRAME);
+    let frames = frames.map(|row| (batch(row.what), row.times()));
+    let check = report.check.map(|used| (String::new(), used.processor.as_secs_f64()));
     vec![
-        at_most("checks off: times the bare floor", 6.0, &to_bare),
-        at_most("verifier on: times checks off", 2.0, &times(VERIFIER, OFF)),
-        at_most("trace on: times checks off", 1.5, &times(TRACE, OFF)),
-        at_most("verifier on, two threads", 2.0, &times(THREADS_TWO_VERIFIER, THREADS_TWO)),
-        at_most("trace on, two threads", 1.5, &times(THREADS_TWO_TRACE, THREADS_TWO)),
-        at_most("C library: times the same through Rust", 1.3, &times(C, RUST)),
-        at_most("C library, two threads", 1.3, &times(C_TWO, RUST_TWO)),
-        at_most("times the bare floor: times that at the fewest live", 2.0, &|goal_rows| {
-            let fewest =
-                rows.iter().map(|row| row.live).min().filter(|few| *few != goal_rows.live)?;
-            Some(to_bare(goal_rows)? / to_bare(&GoalRows { live: fewest, ..*goal_rows })?)
+        at_most("a pair, checks off: times the bare floor", 8.0, rows.numbers(OFF, floor)),
+        at_most("the same with the most live: times that with the fewest", 1.5, grown.collect()),
+        at_most("a pair through the C library: times the composite floor", 12.0, {
+            rows.numbers(C, composite)
         }),
-        at_least("two threads: times the throughput of one", 1.6, &times(THREADS, THREADS_TWO)),
-        at_most("bytes for each that lives, checks off", 400.0, &bytes),
+        at_most("a pair shared by its global handle: times a plain one", 3.0, {
+            rows.numbers(SHARED, of_pair)
+        }),
+        at_most("bytes of a live allocation, checks off", 300.0, bytes(OFF)),
+        at_most("bytes of a live allocation, verifier on", 700.0, bytes(VERIFIER)),
+        at_most("a frame of 64 bytes: times the bare queue", 5.0, frames.collect()),
+        at_most("windtunnel check --jobs 1: seconds of a processor", 0.4, {
+            check.into_iter().collect()
+        }),
+        Goal {
+            what: "two threads: times the throughput of one",
+            wanted: 1.6,
+            least: true,
+            numbers: rows.numbers(THREADS_TWO, throughput),
+        },
     ]
 }
 
-/// The rows with the same number of live allocations and the same one that dies.
-#[derive(Clone, Copy)]
-struct GoalRows<'a> {
-    rows: &'a [Row],
-    live: usize,
-    dies: &'static str,
+/// The last words of a stream row that tell it from the others.
+fn batch(what: &str) -> String {
+    what.split(", ").nth(1).unwrap_or(what).to_owned()
 }
 
-impl GoalRows<'_> {
-    fn of(&self, what: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| (row.what, row.live, row.dies) == (what, self.live, self.dies))
-    }
-}
+/// The rows of pairs.
+struct PairRows<'a>(&'a [Row]);
 
-/// Computes a goal's number.
-type Number<'a> = dyn Fn(&GoalRows<'_>) -> Option<f64> + 'a;
-
-fn goal(
-    what: &'static str,
-    (wanted, least): (f64, bool),
-    rows: &[Row],
-    number: &Number<'_>,
-) -> Goal {
-    let mut cells: Vec<(usize, &'static str, f64)> = Vec::new();
-    for row in rows {
-        if cells.iter().any(|entry| (entry.0, entry.1) == (row.live, row.dies)) {
-            continue;
-        }
-        let place = GoalRows { rows, live: row.live, dies: row.dies };
-        cells.extend(number(&place).map(|value| (row.live, row.dies, value)));
+impl<'a> PairRows<'a> {
+    /// The rows of this name with this number of live allocations.
+    fn with(&self, what: &'static str, live: Option<usize>) -> impl Iterator<Item = &'a Row> {
+        self.0.iter().filter(move |row| row.what == what && Some(row.live) == live)
     }
-    Goal { what, wanted, least, cells }
+
+    fn fewest_live(&self, what: &'static str) -> impl Iterator<Item = &'a Row> {
+        self.with(what, self.0.iter().map(|row| row.live).min())
+    }
+
+    fn most_live(&self, what: &'static str) -> impl Iterator<Item = &'a Row> {
+        self.with(what, self.0.iter().map(|row| row.live).max())
+    }
+
+    /// A number of each row of this name with the fewest live allocations.
+    fn numbers(
+        &self,
+        what: &'static str,
+        number: impl Fn(&Row) -> Option<f64>,
+    ) -> Vec<(String, f64)> {
+        let rows = self.fewest_live(what);
+        rows.filter_map(|row| Some((row.dies.to_owned(), number(row)?))).collect()
+    }
+
+    /// The row of another name that was measured with the same allocations.
+    fn beside(&self, row: &Row, what: &str) -> Option<&'a Row> {
+        let place =
+            |other: &&Row| (other.what, other.live, other.dies) == (what, row.live, row.dies);
+        self.0.iter().find(place)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{CheckUsage, StreamRow};
+    use std::time::Duration;
 
     fn row(what: &'static str, live: usize, pair: f64) -> Row {
         let (bare, composite, bytes) = (10.0, 20.0, Some(500.0));
         Row { what, live, dies: "oldest", threads: 1, pair, bare, composite, bytes }
     }
 
-    fn find<'a>(goals: &'a [Goal], start: &str) -> &'a Goal {
-        goals.iter().find(|goal| goal.what.starts_with(start)).expect("a goal")
+    fn find(report: &BenchReport, start: &str) -> Goal {
+        goals(report).into_iter().find(|goal| goal.what.starts_with(start)).expect("a goal")
+    }
+
+    fn numbers(goal: &Goal) -> Vec<f64> {
+        goal.numbers.iter().map(|entry| entry.1).collect()
     }
 
     #[test]
     fn a_goal_compares_rows_of_the_same_place() {
-        let rows = [row(OFF, 10, 50.0), row(VERIFIER, 10, 75.0), row(OFF, 1000, 200.0)];
-        let goals = goals(&rows);
-        let floor = find(&goals, "checks off");
-        assert_eq!(floor.cells, [(10, "oldest", 5.0), (1000, "oldest", 20.0)]);
-        assert_eq!(floor.met(), Some(false));
-        let verifier = find(&goals, "verifier on: times");
-        assert_eq!((&verifier.cells[..], verifier.met()), (&[(10, "oldest", 1.5)][..], Some(true)));
-        let grown = find(&goals, "times the bare floor");
-        assert_eq!((&grown.cells[..], grown.met()), (&[(1000, "oldest", 4.0)][..], Some(false)));
-        assert_eq!(find(&goals, "bytes").met(), Some(false));
-        assert_eq!(find(&goals, "trace on: times").met(), None);
+        let rows = vec![
+            row(OFF, 10, 50.0),
+            row(SHARED, 10, 200.0),
+            row(C, 10, 240.0),
+            row(OFF, 1000, 100.0),
+        ];
+        let report = BenchReport { rows, ..BenchReport::default() };
+        let floor = find(&report, "a pair, checks off");
+        assert_eq!((numbers(&floor), floor.met()), (vec![5.0], Some(true)));
+        let grown = find(&report, "the same with the most live");
+        assert_eq!((numbers(&grown), grown.met()), (vec![2.0], Some(false)));
+        assert_eq!(grown.numbers[0].0, "1000 live, oldest");
+        let shared = find(&report, "a pair shared");
+        assert_eq!((numbers(&shared), shared.met()), (vec![4.0], Some(false)));
+        let library = find(&report, "a pair through the C library");
+        assert_eq!((numbers(&library), library.met()), (vec![12.0], Some(true)));
+        let bytes = find(&report, "bytes of a live allocation, checks off");
+        assert_eq!((numbers(&bytes), bytes.met()), (vec![500.0, 500.0], Some(false)));
+        assert_eq!(find(&report, "bytes of a live allocation, verifier").met(), None);
+    }
+
+    #[test]
+    fn frames_and_the_check_have_their_goals() {
+        let what = "a frame streamed, one at a time, checks off";
+        let frame = |bytes| StreamRow { what, bytes, number: 60.0, bare: 10.0, wanted: None };
+        let processor = Duration::from_millis(300);
+        let report = BenchReport {
+            streams: vec![frame(64), frame(4096)],
+            check: Some(CheckUsage { processor, page_faults: 1, waits: 1 }),
+            ..BenchReport::default()
+        };
+        let frames = find(&report, "a frame");
+        assert_eq!(frames.numbers, [("one at a time".to_owned(), 6.0)]);
+        assert_eq!(
+            (frames.met(), find(&report, "windtunnel check").met()),
+            (Some(false), Some(true))
+        );
     }
 
     #[test]
     fn more_throughput_is_better() {
-        let rows = [row(OFF, 10, 1.0), row(THREADS, 10, 200.0), row(THREADS_TWO, 10, 100.0)];
-        assert_eq!(find(&goals(&rows), "two threads: times").met(), Some(true));
-        let rows = [row(OFF, 10, 1.0), row(THREADS, 10, 100.0), row(THREADS_TWO, 10, 100.0)];
-        assert_eq!(find(&goals(&rows), "two threads: times").met(), Some(false));
+        for (two, met) in [(100.0, true), (200.0, false)] {
+            let rows = vec![row(THREADS, 10, 200.0), row(THREADS_TWO, 10, two)];
+            let report = BenchReport { rows, ..BenchReport::default() };
+            assert_eq!(find(&report, "two threads").met(), Some(met));
+        }
     }
 }

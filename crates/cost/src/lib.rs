@@ -14,9 +14,11 @@
 mod bandwidth;
 mod baseline;
 mod bench;
+mod bench_json;
 mod bench_size;
 mod c_library;
 mod check_usage;
+mod churn;
 mod clock;
 mod counting;
 mod fixture;
@@ -46,9 +48,11 @@ mod work;
 mod work_fixture;
 
 pub use bench::{BenchReport, bench};
+pub use bench_json::bench_json;
 pub use bench_size::BenchSize;
 pub use check_usage::{CheckUsage, check_usage};
-pub use counting::{CountingAllocator, FLIGHT_WITHOUT_MEMORY, set_flight_exit_status};
+pub use churn::{ChurnEnd, ChurnSize, churn};
+pub use counting::CountingAllocator;
 pub use fixture::{CountedOperation, count};
 pub use goals::{Goal, goals};
 pub use images::ImageRow;

@@ -1,8 +1,10 @@
 //! The tables as Markdown.
 
 use crate::goals::FLAT;
-use crate::{BenchSize, Goal, ImageRow, MemoryRow, Row, StreamRow, UmdRow, WorkRow, goals};
-use std::fmt::Write as _;
+use crate::{
+    BenchReport, BenchSize, CheckUsage, Goal, ImageRow, MemoryRow, Row, StreamRow, UmdRow, WorkRow,
+    goals,
+};
 
 /// Introduction and header of the table of pairs.
 pub(crate) fn head(extent: &BenchSize) -> String {
@@ -124,36 +126,36 @@ pub(crate) fn image_line(it: &ImageRow) -> String {
     format!("| {what} | {time} | {beside} | {added} | {times} | {wanted} | {met} |\n")
 }
 
-/// The goals: one row each, one column for each cell.
-pub(crate) fn table_of_goals(rows: &[Row]) -> String {
-    let mut places: Vec<(usize, &str)> = Vec::new();
-    for row in rows {
-        if !places.contains(&(row.live, row.dies)) {
-            places.push((row.live, row.dies));
-        }
-    }
-    let mut text = "| goal | wanted |".to_owned();
-    let mut rule = "|---|---:|".to_owned();
-    for (live, dies) in &places {
-        let _ = write!(text, " {live} {dies} |"); // To a String.
-        rule.push_str("---:|");
-    }
-    text = format!("{text} met |\n{rule}---|\n");
-    for it in &goals(rows) {
-        text.push_str(&goal(it, &places));
-    }
-    text
+/// The header of the row of the command.
+pub(crate) const CHECK_HEAD: &str = "\
+| the command | processor | page faults | waits |
+|---|---:|---:|---:|
+";
+
+/// The row of the command.
+pub(crate) fn check_line(it: &CheckUsage) -> String {
+    let (processor, what) = (it.processor.as_millis(), it.what());
+    format!("| {what} | {processor} ms | {} | {} |\n", it.page_faults, it.waits)
 }
 
-fn goal(it: &Goal, places: &[(usize, &str)]) -> String {
-    let sign = if it.least { ">=" } else { "<=" };
-    let mut text = format!("| {} | {sign} {} |", it.what, it.wanted);
-    for place in places {
-        let cell = it.cells.iter().find(|cell| (cell.0, cell.1) == *place);
-        let digits = if it.wanted < 100.0 { 2 } else { 0 };
-        let number = cell.map_or("-".to_owned(), |cell| format!("{:.digits$}", cell.2));
-        let _ = write!(text, " {number} |"); // To a String.
+/// The goals that have a number: one row each. Empty if none has.
+pub(crate) fn table_of_goals(report: &BenchReport) -> String {
+    let goals = goals(report);
+    let lines: Vec<String> = goals.iter().filter_map(goal).collect();
+    if lines.is_empty() {
+        return String::new();
     }
-    let met = it.met().map_or("-", |met| if met { "yes" } else { "no" });
-    text + &format!(" {met} |\n")
+    format!("\n| goal | wanted | measured | met |\n|---|---:|---:|---|\n{}", lines.concat())
+}
+
+fn goal(it: &Goal) -> Option<String> {
+    let sign = if it.least { ">=" } else { "<=" };
+    let digits = if it.wanted < 100.0 { 2 } else { 0 };
+    let number = |(with, number): &(String, f64)| {
+        let with = if with.is_empty() { String::new() } else { format!(" ({with})") };
+        format!("{number:.digits$}{with}")
+    };
+    let numbers: Vec<String> = it.numbers.iter().map(number).collect();
+    let met = if it.met()? { "yes" } else { "no" };
+    Some(format!("| {} | {sign} {} | {} | {met} |\n", it.what, it.wanted, numbers.join(", ")))
 }

@@ -28,6 +28,11 @@ impl<N: Copy> Ring<N> {
         Self { live: Vec::with_capacity(count.max(1)), next: 0 }
     }
 
+    /// The handles of the live objects.
+    pub(crate) fn into_live(self) -> Vec<N> {
+        self.live
+    }
+
     pub(crate) fn fill<At, M: TwoPassDriver<At, Name = N>>(
         &mut self,
         maker: &mut M,

@@ -85,6 +85,12 @@ pub(crate) fn call(
     status
 }
 
+/// The number of live objects of the kernel, with its adapter and its process; `None` before the
+/// first call. Not exported to C.
+pub fn live_objects() -> Option<usize> {
+    GlobalKernel::running().map(|kernel| kernel.session.kernel().live_objects().objects.len())
+}
+
 /// Whether this thread is inside a call.
 pub(crate) fn is_inside() -> bool {
     INSIDE.get()

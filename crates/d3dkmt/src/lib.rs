@@ -42,6 +42,9 @@ pub use exports::*;
 // Those that Windows has besides: each returns that it is not supported.
 pub use absent_exports::*;
 
+// For tests in Rust.
+pub use global_kernel::live_objects;
+
 // Events for clients in C, which have no `CreateEventW` here.
 pub use events::{
     windtunnel_event_close, windtunnel_event_create, windtunnel_event_is_set,

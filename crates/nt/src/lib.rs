@@ -56,6 +56,7 @@ mod machine;
 mod memory;
 pub mod mm;
 pub mod mm_mdl;
+mod no_memory;
 pub mod ob;
 mod owned;
 mod paged;
@@ -103,6 +104,7 @@ pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeRele
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
 pub use machine::{DriverThread, driver_threads, left_things};
 pub use mm::IoSpace;
+pub use no_memory::{ExitWithoutMemory, FLIGHT_WITHOUT_MEMORY, set_flight_exit_status};
 pub use owned::{Origin, OwnedKind, Scope};
 pub use paged::protect_paged_memory;
 pub use pool::{PlaceNames, Pool, PoolObserver};

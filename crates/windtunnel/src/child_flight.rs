@@ -144,7 +144,7 @@ impl ChannelSink {
 /// Flies as the child process. The error says why the shared memory cannot be used.
 pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
     nt::image::limit_process(arguments.parent, arguments.channel);
-    cost::set_flight_exit_status();
+    nt::set_flight_exit_status();
     let channel = Channel::inherited(arguments.channel)
         .map_err(|why| format!("the shared memory of the flight cannot be mapped: {why}"))?
         .contain_faults();
@@ -384,7 +384,7 @@ pub(crate) fn fly(
     if let Some(signal) = StopSignal::received() {
         return Err(error(format!("it was stopped by {}", signal.name())));
     }
-    if process_end.status().code() == Some(cost::FLIGHT_WITHOUT_MEMORY) {
+    if process_end.status().code() == Some(nt::FLIGHT_WITHOUT_MEMORY) {
         return with_resources(|| flight::no_resources("no memory"));
     }
     if channel.number(Number::Ready) == 0 {

@@ -5,9 +5,8 @@ mod command;
 
 use std::process::ExitCode;
 
-/// Counts bytes for `bench`; otherwise forwards to the system allocator.
 #[global_allocator]
-static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;
+static ALLOCATOR: nt::ExitWithoutMemory = nt::ExitWithoutMemory;
 
 fn main() -> ExitCode {
     command::run()

@@ -17,7 +17,6 @@ macro_rules! print {
     ($($text:tt)*) => { crate::command::write_output(format_args!($($text)*)) };
 }
 
-mod bench;
 mod check;
 mod explain;
 mod flight;
@@ -55,8 +54,6 @@ Examples:
   windtunnel explain 0x119/2                which rules lead to a bug check
   windtunnel list drivers                   drivers, good and bad
   windtunnel support                        what is implemented and what is missing
-  windtunnel bench                          measure what an allocation costs
-  windtunnel bench --full                   also with a million live allocations
 
 Exit status: 0 no errors, 1 errors or objects left alive (--deny warnings: also warnings), 2 could
 not run or no scenario was flown, 130 or 143 stopped by SIGINT (Ctrl-C) or SIGTERM
@@ -91,9 +88,6 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Measure what an allocation costs: create, open, close, destroy with other allocations live;
-    /// compared with two floors, with checks on and off, on two threads, through the C library
-    Bench(bench::Arguments),
     /// Fly one flight of a driver from a file, for a parent process
     #[command(hide = true)]
     Flight(flight::Arguments),
@@ -139,7 +133,6 @@ pub(crate) fn run() -> ExitCode {
         Command::Support { json } => (json, Ok(support::run(json))),
         Command::Flight(arguments) => (false, flight::run(&arguments)),
         Command::Soak(arguments) => (false, soak::run(&arguments)),
-        Command::Bench(arguments) => (arguments.json, bench::run(&arguments)),
         Command::Explain { what, all, json } => (json, explain::run(&what.join(" "), all, json)),
     };
     let code = answer.unwrap_or_else(|CommandError(why)| {

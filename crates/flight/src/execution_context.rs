@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 thread_local! {
-    static FACTS: Cell<Facts> = const { Cell::new(Facts::OUTSIDE) };
+    static FACTS: FactCells = const { FactCells::OUTSIDE };
     static ATTACHMENTS: RefCell<Vec<AttachmentSlot>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -39,20 +39,37 @@ pub struct ExecutionContext {
     attachments: Vec<AttachmentSlot>,
 }
 
-/// The facts of a context that every driver call and every event reads or changes. They are plain
-/// values without a destructor, so that reading one costs a load.
+/// The facts of a context that every driver call and every event reads or changes.
 #[derive(Clone, Copy)]
-pub(crate) struct Facts {
-    pub(crate) thread: u32,
-    pub(crate) irql: Irql,
-    pub(crate) component: Component,
-    pub(crate) call: Option<Call>,
+struct Facts {
+    thread: u32,
+    irql: Irql,
+    component: Component,
+    call: Option<Call>,
 }
 
 impl Facts {
     /// Outside any flight.
     const OUTSIDE: Self =
         Self { thread: 0, irql: Irql::Passive, component: Component::Client, call: None };
+}
+
+/// The facts of a thread, each in a cell of its own. They are plain values without a destructor, so
+/// reading or changing one costs a load or a store.
+pub(crate) struct FactCells {
+    pub(crate) thread: Cell<u32>,
+    pub(crate) irql: Cell<Irql>,
+    pub(crate) component: Cell<Component>,
+    pub(crate) call: Cell<Option<Call>>,
+}
+
+impl FactCells {
+    const OUTSIDE: Self = Self {
+        thread: Cell::new(Facts::OUTSIDE.thread),
+        irql: Cell::new(Facts::OUTSIDE.irql),
+        component: Cell::new(Facts::OUTSIDE.component),
+        call: Cell::new(Facts::OUTSIDE.call),
+    };
 }
 
 /// The type of an attachment, and its value.
@@ -130,7 +147,10 @@ impl ExecutionContext {
     /// before.
     fn replace(self) -> Self {
         let before = facts();
-        set_facts(Facts { thread: before.thread, irql: before.irql, ..self.facts });
+        with_facts(|cells| {
+            cells.component.set(self.facts.component);
+            cells.call.set(self.facts.call);
+        });
         let attachments = with_attachments(|list| std::mem::replace(list, self.attachments));
         Self { facts: before, attachments }
     }
@@ -166,17 +186,22 @@ impl fmt::Debug for ExecutionContext {
     }
 }
 
-/// The facts of this thread. A thread that is ending is outside any flight.
+/// Lends the facts of this thread. `None` on a thread that is ending: it is outside any flight, and no
+/// event reads them.
 #[inline]
-pub(crate) fn facts() -> Facts {
-    FACTS.try_with(Cell::get).unwrap_or(Facts::OUTSIDE)
+pub(crate) fn with_facts<R>(body: impl FnOnce(&FactCells) -> R) -> Option<R> {
+    FACTS.try_with(body).ok()
 }
 
-/// Replaces the facts of this thread.
-#[inline]
-pub(crate) fn set_facts(facts: Facts) {
-    // On a thread that is ending no event reads them.
-    let _ = FACTS.try_with(|cell| cell.set(facts));
+/// The facts of this thread.
+fn facts() -> Facts {
+    let all = |cells: &FactCells| Facts {
+        thread: cells.thread.get(),
+        irql: cells.irql.get(),
+        component: cells.component.get(),
+        call: cells.call.get(),
+    };
+    with_facts(all).unwrap_or(Facts::OUTSIDE)
 }
 
 /// Lends the attachments of this thread. A thread that is ending has none.

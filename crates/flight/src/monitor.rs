@@ -85,7 +85,15 @@ impl WaitQueue {
     }
 
     /// Wakes all threads, the longest wait first. Each checks the state again.
+    #[inline]
     pub fn wake_all(&mut self, host: &dyn Host) {
+        if !self.0.is_empty() {
+            self.wake_waiting(host);
+        }
+    }
+
+    #[cold]
+    fn wake_waiting(&mut self, host: &dyn Host) {
         for token in self.0.drain(..) {
             host.wake(&token);
         }

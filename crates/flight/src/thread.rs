@@ -2,7 +2,7 @@
 //! [`ExecutionContext`](crate::ExecutionContext).
 
 use crate::Component;
-use crate::execution_context::{Facts, facts, set_facts};
+use crate::execution_context::with_facts;
 use crate::level::Irql;
 
 /// The driver call that a thread is in.
@@ -32,7 +32,7 @@ pub struct Call {
 
 /// The component that a broken client rule is attributed to on this thread.
 pub fn caller() -> Component {
-    facts().component
+    with_facts(|facts| facts.component.get()).unwrap_or(Component::Client)
 }
 
 /// Attributes broken client rules on this thread to a component, until the guard drops.
@@ -42,36 +42,37 @@ pub struct CallerGuard(Component);
 impl CallerGuard {
     /// Sets the component.
     pub fn of(component: Component) -> Self {
-        Self(change(|facts| std::mem::replace(&mut facts.component, component)))
+        let before = with_facts(|facts| facts.component.replace(component));
+        Self(before.unwrap_or(Component::Client))
     }
 }
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        change(|facts| facts.component = self.0);
+        with_facts(|facts| facts.component.set(self.0));
     }
 }
 
 /// The number of the current virtual thread, as its events print it.
 pub fn current() -> u32 {
-    facts().thread
+    with_facts(|facts| facts.thread.get()).unwrap_or(0)
 }
 
 pub(crate) fn set_current(number: u32) -> u32 {
-    change(|facts| std::mem::replace(&mut facts.thread, number))
+    with_facts(|facts| facts.thread.replace(number)).unwrap_or(0)
 }
 
 pub(crate) fn call() -> Option<u32> {
-    facts().call.map(|call| call.number)
+    CallGuard::current().map(|call| call.number)
 }
 
 /// The IRQL of the current virtual thread.
 pub(crate) fn irql() -> Irql {
-    facts().irql
+    with_facts(|facts| facts.irql.get()).unwrap_or(Irql::Passive)
 }
 
 pub(crate) fn set_irql(irql: Irql) -> Irql {
-    change(|facts| std::mem::replace(&mut facts.irql, irql))
+    with_facts(|facts| facts.irql.replace(irql)).unwrap_or(Irql::Passive)
 }
 
 /// The place of a finding about the state in which a driver returns; the verifier replaces it by the
@@ -96,7 +97,7 @@ impl CallGuard {
             submits: false,
             misused: None,
         };
-        Self(change(|facts| facts.call.replace(call)))
+        Self(with_facts(|facts| facts.call.replace(Some(call))).flatten())
     }
 
     /// Marks the current call as exclusive (threading level two or three).
@@ -112,18 +113,19 @@ impl CallGuard {
     /// Records that the driver called a function at an IRQL too high for it, if the current call
     /// submits work to the hardware. Returns whether it does.
     pub fn misuse(name: &'static str) -> bool {
-        change(|facts| {
-            let Some(call) = facts.call.as_mut().filter(|call| call.submits) else {
-                return false;
-            };
-            call.misused.get_or_insert(name);
-            true
+        change_call(|call| {
+            if call.submits {
+                call.misused.get_or_insert(name);
+            }
+            call.submits
         })
+        .unwrap_or(false)
     }
 
     /// The driver call that this thread is in.
+    #[inline]
     pub fn current() -> Option<Call> {
-        facts().call
+        with_facts(|facts| facts.call.get()).flatten()
     }
 
     /// Records that the current call accessed hardware. Called by the registers.
@@ -144,24 +146,17 @@ impl CallGuard {
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        change(|facts| facts.call = self.0);
+        with_facts(|facts| facts.call.set(self.0));
     }
 }
 
 /// Changes the current call, if there is one.
-fn change_call(body: impl FnOnce(&mut Call)) {
-    change(|facts| {
-        if let Some(call) = &mut facts.call {
-            body(call);
-        }
-    });
-}
-
-/// Changes the facts of this thread.
-#[inline]
-fn change<R>(body: impl FnOnce(&mut Facts) -> R) -> R {
-    let mut now = facts();
-    let result = body(&mut now);
-    set_facts(now);
-    result
+fn change_call<R>(body: impl FnOnce(&mut Call) -> R) -> Option<R> {
+    with_facts(|facts| {
+        let mut call = facts.call.get()?;
+        let result = body(&mut call);
+        facts.call.set(Some(call));
+        Some(result)
+    })
+    .flatten()
 }

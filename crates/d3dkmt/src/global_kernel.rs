@@ -170,7 +170,7 @@ impl GlobalKernel {
         }
         // After the handler of the report, which it calls.
         claim_copy::install();
-        let session = Session::guarded_by(&kernel, claim_copy::copy);
+        let session = Session::guarded_by(&kernel, claim_copy::DIRECT_ACCESS);
         Some(Self { host, session, report, over: AtomicBool::new(false) })
     }
 

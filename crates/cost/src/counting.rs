@@ -5,7 +5,8 @@
 //! would slow down measurements on two threads.
 #![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use d3dkmt::ReserveAllocator;
+use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicIsize, Ordering};
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
@@ -51,7 +52,7 @@ fn end_without_memory() {
     unsafe { libc::_exit(EXIT_STATUS.load(Ordering::Relaxed)) };
 }
 
-/// The system allocator with optional counting. A program that reports bytes installs it:
+/// The allocator of the C library with optional counting. A program that reports bytes installs it:
 /// `#[global_allocator] static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;`.
 #[derive(Debug)]
 pub struct CountingAllocator;
@@ -77,30 +78,30 @@ fn count(came: usize, went: usize) {
     }
 }
 
-// SAFETY: Every call is forwarded to the system allocator; counting allocates nothing.
+// SAFETY: Every call is forwarded to the allocator of the C library; counting allocates nothing.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: The caller's contract.
-        check(unsafe { System.alloc(layout) }, layout.size())
+        check(unsafe { ReserveAllocator.alloc(layout) }, layout.size())
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(0, layout.size());
         // SAFETY: The caller's contract.
-        unsafe { System.dealloc(block, layout) }
+        unsafe { ReserveAllocator.dealloc(block, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: The caller's contract.
-        check(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        check(unsafe { ReserveAllocator.alloc_zeroed(layout) }, layout.size())
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
         // SAFETY: The caller's contract.
-        check(unsafe { System.realloc(block, layout, size) }, size)
+        check(unsafe { ReserveAllocator.realloc(block, layout, size) }, size)
     }
 }
 

@@ -4,7 +4,9 @@
 use crate::call_site::CallSite;
 use crate::internal::Workers;
 use crate::report::Report;
-use crate::{cancellation, claim_copy, driver, faults, fork, internal, signals, standard_error};
+use crate::{
+    cancellation, claim_copy, driver, faults, fork, internal, reserve, signals, standard_error,
+};
 use abi::NTSTATUS;
 use abi::status::{
     STATUS_DEVICE_BUSY, STATUS_DEVICE_REMOVED, STATUS_NO_MEMORY, STATUS_NOT_FOUND,
@@ -60,10 +62,6 @@ impl<B> SendBody<B> {
     }
 }
 
-/// The memory that must be available before a call does anything: more than a call needs, but for
-/// the lists that it copies, which are checked by themselves, and for tables that grow.
-const MEMORY_OF_CALL: usize = 64 << 10;
-
 /// Runs a client's call on its thread, as its process.
 pub(crate) fn call(
     name: &'static str,
@@ -102,7 +100,7 @@ fn call_once(
     if internal::first().is_some() {
         return STATUS_UNSUCCESSFUL;
     }
-    if Vec::<u8>::new().try_reserve_exact(MEMORY_OF_CALL).is_err() {
+    if !reserve::is_available() {
         return STATUS_NO_MEMORY;
     }
     let run = || {

@@ -1,7 +1,7 @@
 //! The C library: the functions of `thunk` under their exported names, and the one global
 //! kernel behind them.
 //!
-//! A client links `libwindtunnel_d3dkmt.so` and calls `D3DKMT*` from any of its threads. The
+//! A client links `libwindtunnel_d3dkmt.so` (the crate `library`) and calls `D3DKMT*` from any of its threads. The
 //! kernel lives in the client's process, with a built-in driver (`WINDTUNNEL_DRIVER` chooses
 //! one), and starts at the first call. `include/windtunnel/d3dkmt.h` is generated (`cargo xtask headers`).
 //!
@@ -30,12 +30,16 @@ mod fork;
 mod global_kernel;
 mod internal;
 mod report;
+mod reserve;
 mod signal_changes;
 mod signals;
 mod standard_error;
 
 // The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
 pub use exports::*;
+
+// The allocator of the library, which `library` installs.
+pub use reserve::ReserveAllocator;
 
 // Events for clients in C, which have no `CreateEventW` here.
 pub use events::{

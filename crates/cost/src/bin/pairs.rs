@@ -7,6 +7,10 @@
 use cost::{CountedOperation, Watch};
 use std::process::ExitCode;
 
+/// The allocator that the C library has.
+#[global_allocator]
+static ALLOCATOR: d3dkmt::ReserveAllocator = d3dkmt::ReserveAllocator;
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let what = arguments.next();

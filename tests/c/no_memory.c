@@ -63,11 +63,25 @@ int main(int count, char **arguments)
     destroy_allocation(device, create_allocation(device));
     limit(8 << 20);
     struct block *blocks = take_all();
-    NTSTATUS status = D3DKMTEnumAdapters2(&list);
-    D3DKMT_CREATEDEVICE create = {.hAdapter = adapter};
-    NTSTATUS second = D3DKMTCreateDevice(&create);
+    /* The first calls use the reserve of the library, until it is gone. */
+    static D3DKMT_HANDLE devices[10000];
+    unsigned created = 0;
+    NTSTATUS status, second;
+    for (;;) {
+        D3DKMT_CREATEDEVICE create = {.hAdapter = adapter};
+        status = D3DKMTCreateDevice(&create);
+        if (status != STATUS_SUCCESS || created == 10000) {
+            break;
+        }
+        devices[created++] = create.hDevice;
+    }
+    second = D3DKMTEnumAdapters2(&list);
     give_back(blocks);
+    printf("%u devices\n", created);
     printf("without memory: 0x%08x 0x%08x\n", (unsigned)status, (unsigned)second);
+    for (unsigned i = 0; i < created; i++) {
+        destroy_device(devices[i]);
+    }
     destroy_allocation(device, create_allocation(device));
     destroy_device(device);
     close_adapter(adapter);

@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Builds the command and the library, and installs everything below `prefix`.
 pub(crate) fn into(prefix: &Path) -> Result<(), String> {
-    let packages = ["--package", "windtunnel", "--package", "windtunnel-d3dkmt"];
+    let packages = ["--package", "windtunnel", "--package", "windtunnel-library"];
     done(cargo(&["build", "--release"]).args(packages))?;
     let built = target().join("release");
     let folder = |name: &str| {

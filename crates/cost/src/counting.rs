@@ -4,13 +4,14 @@
 //! would slow down measurements on two threads.
 #![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use d3dkmt::ReserveAllocator;
+use std::alloc::{GlobalAlloc, Layout};
 use std::sync::atomic::{AtomicBool, AtomicIsize, Ordering};
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static BYTES: AtomicIsize = AtomicIsize::new(0);
 
-/// The system allocator with optional counting. A program that reports bytes installs it:
+/// The allocator of the C library with optional counting. A program that reports bytes installs it:
 /// `#[global_allocator] static ALLOCATOR: cost::CountingAllocator = cost::CountingAllocator;`.
 #[derive(Debug)]
 pub struct CountingAllocator;
@@ -36,30 +37,30 @@ fn count(came: usize, went: usize) {
     }
 }
 
-// SAFETY: Every call is forwarded to the system allocator; counting allocates nothing.
+// SAFETY: Every call is forwarded to the allocator of the C library; counting allocates nothing.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: The caller's contract.
-        unsafe { System.alloc(layout) }
+        unsafe { ReserveAllocator.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(0, layout.size());
         // SAFETY: The caller's contract.
-        unsafe { System.dealloc(block, layout) }
+        unsafe { ReserveAllocator.dealloc(block, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: The caller's contract.
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { ReserveAllocator.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
         // SAFETY: The caller's contract.
-        unsafe { System.realloc(block, layout, size) }
+        unsafe { ReserveAllocator.realloc(block, layout, size) }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Copies a client's structures without a system call: a copy that faults ends with an error.
 //!
-//! The copy is one function in assembly. Our handler of SIGSEGV and SIGBUS recognizes it by the
-//! address of the instruction and continues at its end, which returns that the copy failed; kernels
-//! copy from user memory in the same way. Every other fault goes to the action that was there before.
+//! The copy, and the check whether memory can be written, are functions in assembly. Our handler of
+//! SIGSEGV and SIGBUS recognizes them by the address of the instruction and continues at their end,
+//! which returns that the access failed; kernels copy from user memory in the same way. Every other
+//! fault goes to the action that was there before.
 //!
 //! A fault is survived only if our handler is the installed one and the thread does not block these
 //! signals: the system ends a process that blocks a signal which it raises by an instruction. Both
@@ -25,7 +26,7 @@ use std::cell::Cell;
 use std::mem::{MaybeUninit, transmute};
 use std::ptr;
 use std::sync::OnceLock;
-use thunk::claims::DirectCopyResult;
+use thunk::claims::{DirectAccess, DirectAccessResult};
 
 /// The signals of an access to memory that is not there.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
@@ -39,8 +40,8 @@ thread_local! {
     static LAST_CHECK: Cell<u64> = const { Cell::new(0) };
 }
 
-// The registers are those of a function with three arguments: to, from, number of bytes. It uses
-// no stack, so it can end anywhere.
+// The registers are those of a function with three arguments: to, from, number of bytes. Neither
+// function uses the stack, so both can end anywhere.
 global_asm!(
     ".pushsection .text.windtunnel_claim_copy,\"ax\",@progbits",
     ".p2align 4",
@@ -52,16 +53,25 @@ global_asm!(
     "cmp rdx, 512",
     "jae 4f",
     "mov ecx, edx",
-    "shr ecx, 4",
+    "shr ecx, 5",
     "jz 3f",
     "2:",
+    "movups xmm0, xmmword ptr [rsi]",
+    "movups xmm1, xmmword ptr [rsi + 16]",
+    "movups xmmword ptr [rdi], xmm0",
+    "movups xmmword ptr [rdi + 16], xmm1",
+    "add rsi, 32",
+    "add rdi, 32",
+    "dec ecx",
+    "jnz 2b",
+    "3:",
+    "test edx, 16",
+    "jz 8f",
     "movups xmm0, xmmword ptr [rsi]",
     "movups xmmword ptr [rdi], xmm0",
     "add rsi, 16",
     "add rdi, 16",
-    "dec ecx",
-    "jnz 2b",
-    "3:",
+    "8:",
     "test edx, 8",
     "jz 7f",
     "mov rax, qword ptr [rsi]",
@@ -86,48 +96,78 @@ global_asm!(
     "rep movsb",
     "xor eax, eax",
     "ret",
-    // A fault continues here.
-    ".globl windtunnel_claim_copy_fault",
-    ".hidden windtunnel_claim_copy_fault",
-    "windtunnel_claim_copy_fault:",
+    ".cfi_endproc",
+    ".size windtunnel_claim_copy, . - windtunnel_claim_copy",
+    // The arguments are an address and a number of bytes, at least one.
+    ".p2align 4",
+    ".globl windtunnel_claim_probe",
+    ".hidden windtunnel_claim_probe",
+    ".type windtunnel_claim_probe,@function",
+    "windtunnel_claim_probe:",
+    ".cfi_startproc",
+    "lea rsi, [rdi + rsi - 1]",
+    "2:",
+    "mov al, byte ptr [rdi]",
+    "mov byte ptr [rdi], al",
+    "or rdi, 4095",
+    "inc rdi",
+    "cmp rdi, rsi",
+    "jbe 2b",
+    "xor eax, eax",
+    "ret",
+    // A fault of either function continues here.
+    ".globl windtunnel_claim_fault",
+    ".hidden windtunnel_claim_fault",
+    "windtunnel_claim_fault:",
     "mov eax, 1",
     "ret",
     ".cfi_endproc",
-    ".size windtunnel_claim_copy, . - windtunnel_claim_copy",
+    ".size windtunnel_claim_probe, . - windtunnel_claim_probe",
     ".popsection",
 );
 
 unsafe extern "C" {
     /// Returns zero, or one if the copy reached memory that cannot be accessed.
     fn windtunnel_claim_copy(to: *mut u8, from: *const u8, bytes: usize) -> u32;
-    /// The end of the copy after a fault. Everything from the start to here is the copy.
-    fn windtunnel_claim_copy_fault();
+    /// Returns zero, or one if a page cannot be read and written.
+    fn windtunnel_claim_probe(at: *mut u8, bytes: usize) -> u32;
+    /// The end of both functions after a fault. Everything from the start of the copy to here is
+    /// theirs.
+    fn windtunnel_claim_fault();
 }
+
+/// The functions of this file that access the client's memory.
+pub(crate) const DIRECT_ACCESS: DirectAccess = DirectAccess { copy, probe };
 
 /// Copies bytes of the client, if a fault is survived.
 ///
 /// # Safety
 ///
-/// As for [`thunk::claims::DirectCopy`].
-pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> DirectCopyResult {
-    // Addresses of the system: some of them can be read, but they are not the client's.
-    let ends_low = |address: usize| address.checked_add(bytes).is_some_and(is_of_program);
-    if !ends_low(to.addr()) || !ends_low(from.addr()) {
-        return DirectCopyResult::Fault;
-    }
+/// As for [`DirectAccess::copy`].
+unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) -> DirectAccessResult {
     if !survives_fault() {
-        return DirectCopyResult::Unavailable;
+        return DirectAccessResult::Unavailable;
     }
     // SAFETY: One address is ours; a fault at the other one is survived.
-    match unsafe { windtunnel_claim_copy(to, from, bytes) } {
-        0 => DirectCopyResult::Copied,
-        _ => DirectCopyResult::Fault,
-    }
+    result_of(unsafe { windtunnel_claim_copy(to, from, bytes) })
 }
 
-/// Whether an address is in the half of the programs.
-fn is_of_program(address: usize) -> bool {
-    isize::try_from(address).is_ok()
+/// Checks that bytes of the client can be written, if a fault is survived.
+///
+/// # Safety
+///
+/// As for [`DirectAccess::probe`].
+unsafe fn probe(at: *mut u8, bytes: usize) -> DirectAccessResult {
+    if !survives_fault() {
+        return DirectAccessResult::Unavailable;
+    }
+    // SAFETY: A fault is survived, and what is written is what was there.
+    result_of(unsafe { windtunnel_claim_probe(at, bytes) })
+}
+
+/// The result of a function in assembly.
+fn result_of(number: u32) -> DirectAccessResult {
+    if number == 0 { DirectAccessResult::Done } else { DirectAccessResult::Fault }
 }
 
 /// Installs the handler, unless the client's changes of signals cannot be seen: then the operating
@@ -236,10 +276,8 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
     // SAFETY: With SA_SIGINFO the system passes the context of the interrupted code.
     let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
     let instruction = &mut registers[libc::REG_RIP as usize];
-    let (start, fault) = (
-        windtunnel_claim_copy as *const () as i64,
-        windtunnel_claim_copy_fault as *const () as i64,
-    );
+    let (start, fault) =
+        (windtunnel_claim_copy as *const () as i64, windtunnel_claim_fault as *const () as i64);
     if (start..fault).contains(instruction) {
         *instruction = fault;
         return;
@@ -283,7 +321,7 @@ mod tests {
     use super::*;
 
     /// Copies eight bytes between two addresses.
-    fn copy_word(to: usize, from: usize) -> DirectCopyResult {
+    fn copy_word(to: usize, from: usize) -> DirectAccessResult {
         install();
         assert!(EARLIER.get().is_some(), "changes of signals are seen");
         let (to, from) = (ptr::with_exposed_provenance_mut(to), ptr::with_exposed_provenance(from));
@@ -299,7 +337,7 @@ mod tests {
             let mut to = vec![0xee_u8; 2001];
             // SAFETY: Both have more bytes.
             let result = unsafe { copy(to.as_mut_ptr(), from.as_ptr(), bytes) };
-            assert_eq!(result, DirectCopyResult::Copied, "{bytes}");
+            assert_eq!(result, DirectAccessResult::Done, "{bytes}");
             assert_eq!(to[..bytes], from[..bytes], "{bytes}");
             assert!(to[bytes..].iter().all(|byte| *byte == 0xee), "{bytes}");
         }
@@ -312,13 +350,48 @@ mod tests {
         let mut mine = 7_u64;
         let own = (&raw mut mine).expose_provenance();
         for bad in [1, 0xdead_0000, 0x0000_8000_0000_0000, 0xffff_8000_0000_0000, usize::MAX - 3] {
-            assert_eq!(copy_word(own, bad), DirectCopyResult::Fault, "{bad:#x}");
-            assert_eq!(copy_word(bad, own), DirectCopyResult::Fault, "{bad:#x}");
+            assert_eq!(copy_word(own, bad), DirectAccessResult::Fault, "{bad:#x}");
+            assert_eq!(copy_word(bad, own), DirectAccessResult::Fault, "{bad:#x}");
         }
-        assert_eq!(copy_word(constant, own), DirectCopyResult::Fault);
+        assert_eq!(copy_word(constant, own), DirectAccessResult::Fault);
         assert_eq!(mine, 7);
-        assert_eq!(copy_word(own, constant), DirectCopyResult::Copied);
+        assert_eq!(copy_word(own, constant), DirectAccessResult::Done);
         assert_eq!(mine, 5);
+    }
+
+    #[test]
+    fn a_probe_finds_the_page_that_cannot_be_written() {
+        install();
+        const PAGE: usize = 4096;
+        let (writable, read_only) = (libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: A new mapping.
+        let start = unsafe { libc::mmap(ptr::null_mut(), 4 * PAGE, writable, flags, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        let start = start.cast::<u8>();
+        for page in 0..4 {
+            // SAFETY: The page is in the mapping.
+            unsafe { start.add(page * PAGE).write_bytes(7, PAGE) };
+        }
+        // SAFETY: The last page is in the mapping.
+        let last = unsafe { start.add(3 * PAGE) };
+        // SAFETY: The last page is this test's own.
+        assert_eq!(unsafe { libc::mprotect(last.cast(), PAGE, read_only) }, 0);
+        let probed = |from: usize, bytes: usize| {
+            // SAFETY: The range is in the mapping.
+            unsafe { probe(start.add(from), bytes) }
+        };
+        for (from, bytes) in [(0, 1), (0, 3 * PAGE), (PAGE - 1, 2), (3 * PAGE - 1, 1)] {
+            assert_eq!(probed(from, bytes), DirectAccessResult::Done, "{from} {bytes}");
+        }
+        for (from, bytes) in [(0, 3 * PAGE + 1), (3 * PAGE - 1, 2), (4 * PAGE - 1, 1)] {
+            assert_eq!(probed(from, bytes), DirectAccessResult::Fault, "{from} {bytes}");
+        }
+        // SAFETY: The whole mapping can be read.
+        let bytes = unsafe { std::slice::from_raw_parts(start, 4 * PAGE) };
+        assert!(bytes.iter().all(|byte| *byte == 7), "a probe changes nothing");
+        // SAFETY: The mapping is not used any more.
+        unsafe { libc::munmap(start.cast(), 4 * PAGE) };
     }
 
     #[test]
@@ -327,8 +400,8 @@ mod tests {
             let mut mine = [1_u64, 2];
             let (to, from) = (mine.as_mut_ptr().expose_provenance(), (&raw const mine[1]).addr());
             let answer = crate::signals::with_signals_blocked(|| copy_word(to, from));
-            assert_eq!(answer, DirectCopyResult::Unavailable);
-            assert_eq!(copy_word(to, from), DirectCopyResult::Copied);
+            assert_eq!(answer, DirectAccessResult::Unavailable);
+            assert_eq!(copy_word(to, from), DirectAccessResult::Done);
             assert_eq!(mine, [2, 2]);
         })
         .join()

@@ -5,7 +5,9 @@ use crate::call_site::CallSite;
 use crate::internal::Workers;
 use crate::process_handles::Descriptors;
 use crate::report::Report;
-use crate::{cancellation, claim_copy, driver, faults, fork, internal, signals, standard_error};
+use crate::{
+    cancellation, claim_copy, driver, faults, fork, internal, reserve, signals, standard_error,
+};
 use abi::NTSTATUS;
 use abi::status::{
     STATUS_DEVICE_BUSY, STATUS_DEVICE_REMOVED, STATUS_NO_MEMORY, STATUS_NOT_FOUND,
@@ -61,10 +63,6 @@ impl<B> SendBody<B> {
     }
 }
 
-/// The memory that must be available before a call does anything: more than a call needs, but for
-/// the lists that it copies, which are checked by themselves, and for tables that grow.
-const MEMORY_OF_CALL: usize = 64 << 10;
-
 /// Runs a client's call on its thread, as its process.
 pub(crate) fn call(
     name: &'static str,
@@ -109,7 +107,7 @@ fn call_once(
     if internal::first().is_some() {
         return STATUS_UNSUCCESSFUL;
     }
-    if Vec::<u8>::new().try_reserve_exact(MEMORY_OF_CALL).is_err() {
+    if !reserve::is_available() {
         return STATUS_NO_MEMORY;
     }
     let run = || {
@@ -177,7 +175,7 @@ impl GlobalKernel {
         }
         // After the handler of the report, which it calls.
         claim_copy::install();
-        let session = Session::guarded_by(&kernel, claim_copy::copy)
+        let session = Session::guarded_by(&kernel, claim_copy::DIRECT_ACCESS)
             .with_process_handles(Arc::new(Descriptors));
         Some(Self { host, session, report, over: AtomicBool::new(false) })
     }

@@ -1,7 +1,7 @@
 //! The C library: the functions of `thunk` under their exported names, and the one global
 //! kernel behind them.
 //!
-//! A client links `libwindtunnel_d3dkmt.so` and calls `D3DKMT*` from any of its threads. The
+//! A client links `libwindtunnel_d3dkmt.so` (the crate `library`) and calls `D3DKMT*` from any of its threads. The
 //! kernel lives in the client's process, with a built-in driver (`WINDTUNNEL_DRIVER` chooses
 //! one), and starts at the first call. `include/windtunnel/d3dkmt.h` is generated (`cargo xtask headers`).
 //!
@@ -32,6 +32,7 @@ mod global_kernel;
 mod internal;
 mod process_handles;
 mod report;
+mod reserve;
 mod signal_changes;
 mod signals;
 mod standard_error;
@@ -41,6 +42,9 @@ pub use exports::*;
 
 // Those that Windows has besides: each returns that it is not supported.
 pub use absent_exports::*;
+
+// The allocator of the library, which `library` installs.
+pub use reserve::ReserveAllocator;
 
 // For tests in Rust.
 pub use global_kernel::live_objects;

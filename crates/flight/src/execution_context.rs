@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 thread_local! {
-    static FACTS: FactCells = const { FactCells::outside() };
+    static FACTS: FactCells = const { FactCells::OUTSIDE };
     static ATTACHMENTS: RefCell<Vec<AttachmentSlot>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -39,14 +39,13 @@ pub struct ExecutionContext {
     attachments: Vec<AttachmentSlot>,
 }
 
-/// The facts of a context that every driver call and every event reads or changes. They are plain
-/// values without a destructor, so that reading one costs a load.
+/// The facts of a context that every driver call and every event reads or changes.
 #[derive(Clone, Copy)]
-pub(crate) struct Facts {
-    pub(crate) thread: u32,
-    pub(crate) irql: Irql,
-    pub(crate) component: Component,
-    pub(crate) call: Option<Call>,
+struct Facts {
+    thread: u32,
+    irql: Irql,
+    component: Component,
+    call: Option<Call>,
 }
 
 impl Facts {
@@ -55,7 +54,8 @@ impl Facts {
         Self { thread: 0, irql: Irql::Passive, component: Component::Client, call: None };
 }
 
-/// The facts of a thread, each in a cell of its own, so that changing one does not copy the others.
+/// The facts of a thread, each in a cell of its own. They are plain values without a destructor, so
+/// reading or changing one costs a load or a store.
 pub(crate) struct FactCells {
     pub(crate) thread: Cell<u32>,
     pub(crate) irql: Cell<Irql>,
@@ -64,15 +64,12 @@ pub(crate) struct FactCells {
 }
 
 impl FactCells {
-    const fn outside() -> Self {
-        let Facts { thread, irql, component, call } = Facts::OUTSIDE;
-        Self {
-            thread: Cell::new(thread),
-            irql: Cell::new(irql),
-            component: Cell::new(component),
-            call: Cell::new(call),
-        }
-    }
+    const OUTSIDE: Self = Self {
+        thread: Cell::new(Facts::OUTSIDE.thread),
+        irql: Cell::new(Facts::OUTSIDE.irql),
+        component: Cell::new(Facts::OUTSIDE.component),
+        call: Cell::new(Facts::OUTSIDE.call),
+    };
 }
 
 /// The type of an attachment, and its value.
@@ -150,7 +147,10 @@ impl ExecutionContext {
     /// before.
     fn replace(self) -> Self {
         let before = facts();
-        set_facts(Facts { thread: before.thread, irql: before.irql, ..self.facts });
+        with_facts(|cells| {
+            cells.component.set(self.facts.component);
+            cells.call.set(self.facts.call);
+        });
         let attachments = with_attachments(|list| std::mem::replace(list, self.attachments));
         Self { facts: before, attachments }
     }
@@ -186,31 +186,22 @@ impl fmt::Debug for ExecutionContext {
     }
 }
 
+/// Lends the facts of this thread. `None` on a thread that is ending: it is outside any flight, and no
+/// event reads them.
+#[inline]
+pub(crate) fn with_facts<R>(body: impl FnOnce(&FactCells) -> R) -> Option<R> {
+    FACTS.try_with(body).ok()
+}
+
 /// The facts of this thread.
-pub(crate) fn facts() -> Facts {
-    with_facts(|cells| Facts {
+fn facts() -> Facts {
+    let all = |cells: &FactCells| Facts {
         thread: cells.thread.get(),
         irql: cells.irql.get(),
         component: cells.component.get(),
         call: cells.call.get(),
-    })
-}
-
-/// Replaces the facts of this thread.
-fn set_facts(facts: Facts) {
-    with_facts(|cells| {
-        cells.thread.set(facts.thread);
-        cells.irql.set(facts.irql);
-        cells.component.set(facts.component);
-        cells.call.set(facts.call);
-    });
-}
-
-/// Lends the facts of this thread. The facts of a thread that is ending are those outside any
-/// flight, and no event reads what is changed.
-#[inline]
-pub(crate) fn with_facts<R>(body: impl Fn(&FactCells) -> R) -> R {
-    FACTS.try_with(&body).unwrap_or_else(|_| body(&FactCells::outside()))
+    };
+    with_facts(all).unwrap_or(Facts::OUTSIDE)
 }
 
 /// Lends the attachments of this thread. A thread that is ending has none.

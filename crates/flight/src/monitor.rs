@@ -87,9 +87,15 @@ impl WaitQueue {
     /// Wakes all threads, the longest wait first. Each checks the state again.
     #[inline]
     pub fn wake_all(&mut self, host: &dyn Host) {
-        // Mostly no thread waits.
         if !self.0.is_empty() {
-            self.0.drain(..).for_each(|token| host.wake(&token));
+            self.wake_waiting(host);
+        }
+    }
+
+    #[cold]
+    fn wake_waiting(&mut self, host: &dyn Host) {
+        for token in self.0.drain(..) {
+            host.wake(&token);
         }
     }
 

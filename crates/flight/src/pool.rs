@@ -9,6 +9,12 @@ pub trait Pool: Send + Sync {
     /// Frees a block (`ExFreePoolWithTag`).
     fn free(&self, block: usize, tag: u32);
 
+    /// Whether it has blocks. If not, it only returns unique odd numbers, and a driver may number its
+    /// objects itself.
+    fn has_blocks(&self) -> bool {
+        true
+    }
+
     /// Whether the live block at `block` contains `driver_handle`, which is itself a live block:
     /// whether one object of the driver points to another.
     fn refers_to(&self, block: usize, driver_handle: usize) -> bool;

@@ -32,7 +32,7 @@ pub struct Call {
 
 /// The component that a broken client rule is attributed to on this thread.
 pub fn caller() -> Component {
-    with_facts(|facts| facts.component.get())
+    with_facts(|facts| facts.component.get()).unwrap_or(Component::Client)
 }
 
 /// Attributes broken client rules on this thread to a component, until the guard drops.
@@ -42,7 +42,8 @@ pub struct CallerGuard(Component);
 impl CallerGuard {
     /// Sets the component.
     pub fn of(component: Component) -> Self {
-        Self(with_facts(|facts| facts.component.replace(component)))
+        let before = with_facts(|facts| facts.component.replace(component));
+        Self(before.unwrap_or(Component::Client))
     }
 }
 
@@ -54,27 +55,28 @@ impl Drop for CallerGuard {
 
 /// The number of the current virtual thread, as its events print it.
 pub fn current() -> u32 {
-    with_facts(|facts| facts.thread.get())
+    with_facts(|facts| facts.thread.get()).unwrap_or(0)
 }
 
 pub(crate) fn set_current(number: u32) -> u32 {
-    with_facts(|facts| facts.thread.replace(number))
+    with_facts(|facts| facts.thread.replace(number)).unwrap_or(0)
 }
 
 /// The number of the current virtual thread, and that of the driver call it is in.
 #[inline]
 pub(crate) fn current_with_call() -> (u32, Option<u32>) {
-    with_facts(|facts| (facts.thread.get(), facts.call.get().map(|call| call.number)))
+    let both = with_facts(|facts| (facts.thread.get(), facts.call.get().map(|call| call.number)));
+    both.unwrap_or((0, None))
 }
 
 /// The IRQL of the current virtual thread.
 pub(crate) fn irql() -> Irql {
-    with_facts(|facts| facts.irql.get())
+    with_facts(|facts| facts.irql.get()).unwrap_or(Irql::Passive)
 }
 
 #[inline]
 pub(crate) fn set_irql(irql: Irql) -> Irql {
-    with_facts(|facts| facts.irql.replace(irql))
+    with_facts(|facts| facts.irql.replace(irql)).unwrap_or(Irql::Passive)
 }
 
 /// The place of a finding about the state in which a driver returns; the verifier replaces it by the
@@ -100,7 +102,7 @@ impl CallGuard {
             submits: false,
             misused: None,
         };
-        Self(with_facts(|facts| facts.call.replace(Some(call))))
+        Self(with_facts(|facts| facts.call.replace(Some(call))).flatten())
     }
 
     /// Marks the current call as one that submits work to the hardware.
@@ -111,19 +113,19 @@ impl CallGuard {
     /// Records that the driver called a function at an IRQL too high for it, if the current call
     /// submits work to the hardware. Returns whether it does.
     pub fn misuse(name: &'static str) -> bool {
-        let submits = CallGuard::current().is_some_and(|call| call.submits);
         change_call(|call| {
             if call.submits {
                 call.misused.get_or_insert(name);
             }
-        });
-        submits
+            call.submits
+        })
+        .unwrap_or(false)
     }
 
     /// The driver call that this thread is in.
     #[inline]
     pub fn current() -> Option<Call> {
-        with_facts(|facts| facts.call.get())
+        with_facts(|facts| facts.call.get()).flatten()
     }
 
     /// Records that the current call accessed hardware. Called by the registers.
@@ -150,12 +152,12 @@ impl Drop for CallGuard {
 }
 
 /// Changes the current call, if there is one.
-fn change_call(body: impl Fn(&mut Call)) {
+fn change_call<R>(body: impl FnOnce(&mut Call) -> R) -> Option<R> {
     with_facts(|facts| {
-        let call = facts.call.get();
-        facts.call.set(call.map(|mut call| {
-            body(&mut call);
-            call
-        }));
-    });
+        let mut call = facts.call.get()?;
+        let result = body(&mut call);
+        facts.call.set(Some(call));
+        Some(result)
+    })
+    .flatten()
 }

@@ -23,7 +23,7 @@ use crate::level::Passive;
 use crate::spawner::{self, Spawner, ThreadBody};
 use crate::sync::{self, JoinHandle, Mutex, MutexGuard, thread_local};
 use crate::thread_table::{HostError, Role, Seat, Status, ThreadTable, panic_message};
-use crate::{Log, thread};
+use crate::{Log, invariant, thread};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -121,10 +121,11 @@ impl ThreadedHost {
     /// Makes the calling thread a virtual thread while `body` runs. Inside another `adopt` of the
     /// same host, or on a thread that the host started, the thread keeps its number.
     pub fn adopt<R>(self: &Arc<Self>, name: &str, body: impl FnOnce(&mut Passive) -> R) -> R {
-        if self.registered_thread().is_none() {
+        let inside = ThreadGuard::enter(self).unwrap_or_else(|| {
             self.allocate_thread(name);
-        }
-        let inside = ThreadGuard::enter(self);
+            let entered = ThreadGuard::enter(self);
+            invariant(entered, "the thread was just registered")
+        });
         let answer = body(&mut Passive::new());
         drop(inside);
         answer
@@ -205,6 +206,7 @@ impl ThreadedHost {
     }
 
     /// Lends the calling thread's registration, if it has one.
+    #[inline]
     fn with_registration<R>(&self, body: impl FnOnce(&Registration) -> R) -> Option<R> {
         let mine = |registration: &&Registration| ptr::eq(registration.host.as_ptr(), self);
         // A thread that is ending has already dropped its registrations.
@@ -270,6 +272,15 @@ impl ThreadedHost {
             state.clock = None;
         }
         state
+    }
+
+    /// A thread has left, and another thread's wait may depend on it.
+    #[cold]
+    fn wake_waiting(&self) {
+        let mut state = self.state();
+        state.wake_if_idle();
+        let waits = state.ending || state.table.any_waits_for_others();
+        state.shared.waits.store(waits, Ordering::SeqCst);
     }
 
     fn finish(&self, me: usize, panicked: Option<String>) {
@@ -431,18 +442,18 @@ struct ThreadGuard<'a> {
 }
 
 impl<'a> ThreadGuard<'a> {
-    /// Enters. The calling thread has a registration.
-    fn enter(host: &'a ThreadedHost) -> Self {
+    /// Enters, if the calling thread has a registration.
+    fn enter(host: &'a ThreadedHost) -> Option<Self> {
         let sit = |registration: &Registration| {
             let entered = registration.seat.as_ref().is_some_and(|seat| seat.enter());
             (registration.number, !entered)
         };
-        let (number, nested) = host.with_registration(sit).unwrap_or((0, true));
+        let (number, nested) = host.with_registration(sit)?;
         if !nested && !host.shared.entered.load(Ordering::Relaxed) {
             host.shared.entered.store(true, Ordering::Relaxed);
         }
         let before = thread::set_current(u32::try_from(number).unwrap_or(u32::MAX));
-        Self { host, nested, previous_thread: before }
+        Some(Self { host, nested, previous_thread: before })
     }
 }
 
@@ -458,10 +469,7 @@ impl Drop for ThreadGuard<'_> {
             }
         });
         if self.host.shared.waits.load(Ordering::SeqCst) {
-            let mut state = self.host.state();
-            state.wake_if_idle();
-            let waits = state.ending || state.table.any_waits_for_others();
-            state.shared.waits.store(waits, Ordering::SeqCst);
+            self.host.wake_waiting();
         }
     }
 }

@@ -51,6 +51,16 @@ impl Blocks<'_> {
     }
 }
 
+/// The blocks of objects that their tables number, if the pool has no blocks.
+pub(crate) struct ObjectBlocks<'a, 'b>(pub(crate) Option<&'a mut Blocks<'b>>);
+
+impl ObjectBlocks<'_, '_> {
+    /// Allocates a block, unless objects are numbered.
+    pub(crate) fn allocate(&mut self) -> DriverResult<Option<usize>> {
+        self.0.as_mut().map(|blocks| blocks.allocate()).transpose()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -77,15 +77,19 @@ pub fn describe_in(size: u64, alignment: u64, requirements: &PlacementRequiremen
 /// What the driver returns for the allocation that a short or a long description describes.
 pub fn read_allocation_info(bytes: &[u8]) -> Result<AllocationInfo, DriverError> {
     let (size, alignment, mut requirements) = if bytes.starts_with(&START) {
-        read_long(bytes.get(START.len()..).unwrap_or_default())?
+        let (size, alignment, requirements) =
+            read_long(bytes.get(START.len()..).unwrap_or_default())?;
+        let alignment = alignment.max(PAGE);
+        if !alignment.is_power_of_two()
+            || alignment > LARGEST_ALIGNMENT
+            || !is_plausible(&requirements)
+        {
+            return Err(DriverError::Invalid);
+        }
+        (size, alignment, requirements)
     } else {
-        (format::read_description(bytes)?, 0, anywhere())
+        (format::read_description(bytes)?, PAGE, anywhere())
     };
-    let alignment = alignment.max(PAGE);
-    if !alignment.is_power_of_two() || alignment > LARGEST_ALIGNMENT || !is_plausible(&requirements)
-    {
-        return Err(DriverError::Invalid);
-    }
     requirements.flags.physical = true;
     requirements.flags.notify = true;
     Ok(AllocationInfo {

@@ -4,9 +4,9 @@
 //!
 //! # Invariants
 //!
-//! 1. A driver handle is the address of a pool block of this driver. Its record is created after
-//!    the block is allocated and removed before the block is freed, so a reused address finds no
-//!    old record.
+//! 1. A driver handle is the address of a pool block of this driver, or a number if the pool has no
+//!    blocks. Its record is created after the block is allocated and removed before the block is
+//!    freed, so a reused address finds no old record.
 //! 2. The lock is never held while services, the pool or the hardware are called.
 //! 3. Everything that can fail is checked before the first record is created, so undoing is only
 //!    freeing blocks.
@@ -27,6 +27,7 @@ use kernel::handle_table::Handle;
 use kernel::miniport::{DriverError, DriverResult};
 use kernel::render_args::BufferSizes;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The driver of a [`Gpu`].
@@ -37,6 +38,8 @@ pub struct SoftGpu {
     /// The sizes of the buffers for packets with lists, if this is a WDDM 1.x driver.
     pub(crate) lists: Option<BufferSizes>,
     state: Mutex<State>,
+    /// Objects are numbered, because the pool has no blocks.
+    has_numbers: AtomicBool,
     /// Held by the thread that creates or frees save areas, so a context is ended once.
     pub(crate) areas: Mutex<()>,
 }
@@ -90,6 +93,7 @@ impl SoftGpu {
                 plan,
                 lists,
                 state: Mutex::default(),
+                has_numbers: AtomicBool::new(false),
                 areas: Mutex::default(),
             }),
             gpu,
@@ -118,15 +122,40 @@ impl SoftGpu {
         self.state().callbacks.clone().ok_or(DriverError::Invalid)
     }
 
+    /// Whether allocations, views and resources are numbered.
+    pub(crate) fn has_numbers(&self) -> bool {
+        self.has_numbers.load(Ordering::Relaxed)
+    }
+
+    /// Sets the services of the adapter, or removes them. Returns those before.
+    fn set_callbacks(
+        &self,
+        callbacks: Option<Arc<KernelCallbacks>>,
+    ) -> Option<Arc<KernelCallbacks>> {
+        if let Some(callbacks) = &callbacks {
+            self.has_numbers.store(!callbacks.pool().has_blocks(), Ordering::Relaxed);
+        }
+        let mut state = self.state();
+        state.surprise_removed &= callbacks.is_none();
+        std::mem::replace(&mut state.callbacks, callbacks)
+    }
+
     /// Ends objects: removes their records under the lock, then frees their blocks without it.
     pub(crate) fn remove_handles(
         &self,
         body: impl FnOnce(&mut Records, &mut RemovedHandles),
     ) -> DriverResult<()> {
-        let callbacks = self.callbacks()?;
         let mut completions = RemovedHandles::default();
-        body(&mut self.state().records, &mut completions);
-        free(&**callbacks.pool(), &completions.handles);
+        let callbacks = {
+            let mut state = self.state();
+            let State { callbacks, records, .. } = &mut *state;
+            let callbacks = callbacks.as_ref().ok_or(DriverError::Invalid)?;
+            body(records, &mut completions);
+            (!completions.handles.is_empty()).then(|| callbacks.clone())
+        };
+        if let Some(callbacks) = callbacks {
+            free(&**callbacks.pool(), &completions.handles);
+        }
         if completions.unknown { Err(DriverError::Invalid) } else { Ok(()) }
     }
 

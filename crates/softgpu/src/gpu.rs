@@ -17,6 +17,8 @@ use crate::plan::MemoryPlan;
 use flight::{CallGuard, Fence, HardwareModel, InterruptLine, Passive, Ram, TableEntry, TableRoot};
 use std::collections::VecDeque;
 use std::mem;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The number of nodes, each with one engine and its own fences.
@@ -27,6 +29,9 @@ pub const NODES: u32 = 2;
 pub struct Gpu {
     memory: Option<Controller>,
     state: Mutex<State>,
+    /// Whether a step would do something. Set when the lock is released, and read without it: a
+    /// driver call that gives no work finds that out without a lock.
+    busy: AtomicBool,
 }
 
 /// Commands, and the fence that is signalled when they are done.
@@ -77,7 +82,7 @@ impl Gpu {
     /// A GPU with memory. Returns `None` if the machine has too little memory.
     pub fn with_memory(ram: Arc<dyn Ram>, plan: &MemoryPlan) -> Option<Self> {
         let memory = Some(Controller::new(ram, &plan.whole())?);
-        Some(Self { memory, state: Mutex::default() })
+        Some(Self { memory, ..Self::default() })
     }
 
     /// Queues a packet on its node. A packet for a node that does not exist is counted as a fault
@@ -226,15 +231,41 @@ impl Gpu {
         self.memory.as_ref().map(Controller::cpu_address)
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn state(&self) -> StateGuard<'_> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        StateGuard { state, busy: &self.busy }
+    }
+}
+
+/// The state of the hardware, locked.
+pub(crate) struct StateGuard<'a> {
+    state: MutexGuard<'a, State>,
+    busy: &'a AtomicBool,
+}
+
+impl Deref for StateGuard<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for StateGuard<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for StateGuard<'_> {
+    fn drop(&mut self) {
+        self.busy.store(!self.state.idle(), Ordering::Release);
     }
 }
 
 impl HardwareModel for Gpu {
     fn idle(&self) -> bool {
-        let state = self.state();
-        state.vsync != Vsync::Due && state.engines.iter().all(Engine::idle)
+        !self.busy.load(Ordering::Acquire)
     }
 
     fn holds_work(&self, node: Option<u32>) -> Option<bool> {
@@ -313,6 +344,11 @@ impl HardwareModel for Gpu {
 }
 
 impl State {
+    /// Whether a step would do nothing.
+    fn idle(&self) -> bool {
+        self.vsync != Vsync::Due && self.engines.iter().all(Engine::idle)
+    }
+
     pub(crate) fn engine(&mut self, node: u32) -> Option<&mut Engine> {
         self.engines.get_mut(node as usize)
     }

@@ -4,7 +4,7 @@ use crate::allocation::Allocation;
 use crate::engine::Completion;
 use crate::format::Command;
 use crate::plan::{APERTURE_BASE, LOCAL_BASE, PAGE, VISIBLE_BASE};
-use crate::records::{SaveArea, View};
+use crate::records::SaveArea;
 use crate::{APERTURE, AREA_SIZE, Gpu, LOCAL, MemoryPlan, Registers, SoftGpu, VISIBLE};
 use flight::{DeterministicHost, Fence, HardwareModel, InterruptLine, Log, Passive, Ram, Run};
 use kernel::handle_table::Handle;
@@ -60,9 +60,10 @@ impl Bench<'_> {
         let records = &mut self.driver.state().records;
         records.add_device(10, 0);
         records.add_context(CONTEXT, 10, None);
-        records.add_allocation(ALLOCATION, Allocation::without_memory(ALLOCATION, 2 * PAGE));
-        let allocation = Arc::downgrade(records.allocation(ALLOCATION).unwrap());
-        records.add_view(31, View { device: 10, handle: NAME, allocation });
+        let make = |handle| Allocation::without_memory(handle, 2 * PAGE);
+        records.add_allocation(Some(ALLOCATION), make);
+        let view = records.view(10, NAME, ALLOCATION).unwrap();
+        records.add_view(Some(31), view);
     }
 
     /// One call of the driver: its result, and how many bytes it wrote at that position.

@@ -10,21 +10,23 @@
 
 use crate::allocation::Allocation;
 use crate::format::Command;
-use crate::handle_pool::HandleMap;
+use crate::handle_pool::{HandleMap, NumberedBy};
 use flight::{FastMap, TableRoot};
 use kernel::handle_table::Handle;
 use kernel::miniport::{DriverError, DriverResult};
 use smallvec::SmallVec;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 /// All live objects, by driver handle.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Records {
     devices: BTreeMap<usize, Device>,
     contexts: BTreeMap<usize, Context>,
-    resources: BTreeSet<usize>,
-    allocations: HandleMap<Arc<Allocation>>,
+    resources: HandleMap<()>,
+    /// Each with its serial number, because a driver handle is used again.
+    allocations: HandleMap<(u64, Arc<Allocation>)>,
     views: HandleMap<View>,
     /// The save areas of contexts.
     areas: BTreeMap<usize, Arc<Allocation>>,
@@ -32,6 +34,24 @@ pub(crate) struct Records {
     processes: BTreeSet<usize>,
     /// How many contexts were ever created.
     numbers: u64,
+    /// How many allocations were ever created.
+    created: u64,
+}
+
+impl Default for Records {
+    fn default() -> Self {
+        Self {
+            devices: BTreeMap::new(),
+            contexts: BTreeMap::new(),
+            resources: HandleMap::new(NumberedBy::Resources),
+            allocations: HandleMap::new(NumberedBy::Allocations),
+            views: HandleMap::new(NumberedBy::Views),
+            areas: BTreeMap::new(),
+            processes: BTreeSet::new(),
+            numbers: 0,
+            created: 0,
+        }
+    }
 }
 
 /// The commands of a packet, with their operands looked up.
@@ -75,15 +95,17 @@ pub(crate) struct View {
     pub(crate) device: usize,
     /// The client's handle of the view.
     pub(crate) handle: Handle,
-    /// The allocation that is opened.
-    pub(crate) allocation: Weak<Allocation>,
+    /// The driver handle of the allocation that is opened.
+    pub(crate) allocation: usize,
+    /// The allocation's serial number.
+    serial: u64,
 }
 
 /// The result of a destroy call: the driver handles whose blocks can be freed, and whether one was
 /// unknown.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct RemovedHandles {
-    /// In the order in which the objects ended.
+    /// In the order in which the objects ended. Objects that their table numbers have no blocks.
     pub(crate) handles: SmallVec<[usize; 2]>,
     /// A driver handle was unknown, or of another kind.
     pub(crate) unknown: bool,
@@ -96,6 +118,13 @@ impl RemovedHandles {
             self.handles.push(driver_handle);
         } else {
             self.unknown = true;
+        }
+    }
+
+    /// The same for a driver handle of a table, which may have numbered it.
+    fn note_in<T>(&mut self, table: &HandleMap<T>, driver_handle: usize, known: bool) {
+        if !known || table.has_block(driver_handle) {
+            self.note(driver_handle, known);
         }
     }
 }
@@ -229,12 +258,13 @@ impl Records {
         self.contexts.values().find(|context| context.system)?.root
     }
 
-    pub(crate) fn add_resource(&mut self, driver_handle: usize) {
-        self.resources.insert(driver_handle);
+    /// Adds a resource, with a block or a number. Returns its driver handle.
+    pub(crate) fn add_resource(&mut self, block: Option<usize>) -> usize {
+        self.resources.insert(block, |_| ())
     }
 
     pub(crate) fn has_resource(&self, driver_handle: usize) -> bool {
-        self.resources.contains(&driver_handle)
+        self.resources.get(driver_handle).is_some()
     }
 
     pub(crate) fn remove_resource(
@@ -242,15 +272,24 @@ impl Records {
         driver_handle: usize,
         completions: &mut RemovedHandles,
     ) {
-        completions.note(driver_handle, self.resources.remove(&driver_handle));
+        let known = self.resources.remove(driver_handle).is_some();
+        completions.note_in(&self.resources, driver_handle, known);
     }
 
-    pub(crate) fn add_allocation(&mut self, driver_handle: usize, allocation: Allocation) {
-        self.allocations.insert(driver_handle, Arc::new(allocation));
+    /// Adds the allocation that `make` makes of its driver handle, with a block or a number. Returns
+    /// the handle.
+    pub(crate) fn add_allocation(
+        &mut self,
+        block: Option<usize>,
+        make: impl FnOnce(usize) -> Allocation,
+    ) -> usize {
+        self.created += 1;
+        let serial = self.created;
+        self.allocations.insert(block, |handle| (serial, Arc::new(make(handle))))
     }
 
     pub(crate) fn allocation(&self, driver_handle: usize) -> Option<&Arc<Allocation>> {
-        self.allocations.get(driver_handle)
+        self.allocations.get(driver_handle).map(|(_, allocation)| allocation)
     }
 
     pub(crate) fn remove_allocation(
@@ -258,14 +297,24 @@ impl Records {
         driver_handle: usize,
         completions: &mut RemovedHandles,
     ) {
-        completions.note(driver_handle, self.allocations.remove(driver_handle).is_some());
+        let known = self.allocations.remove(driver_handle).is_some();
+        completions.note_in(&self.allocations, driver_handle, known);
     }
 
-    pub(crate) fn add_view(&mut self, driver_handle: usize, view: View) {
-        if let Some(device) = self.devices.get_mut(&view.device) {
-            device.views_by_handle.insert(view.handle.0, driver_handle);
+    /// A device's view of an allocation, if both exist.
+    pub(crate) fn view(&self, device: usize, handle: Handle, allocation: usize) -> Option<View> {
+        let (serial, _) = self.allocations.get(allocation).filter(|_| self.has_device(device))?;
+        Some(View { device, handle, allocation, serial: *serial })
+    }
+
+    /// Adds a view, with a block or a number. Returns its driver handle.
+    pub(crate) fn add_view(&mut self, block: Option<usize>, view: View) -> usize {
+        let (device, handle) = (view.device, view.handle.0);
+        let driver_handle = self.views.insert(block, |_| view);
+        if let Some(device) = self.devices.get_mut(&device) {
+            device.views_by_handle.insert(handle, driver_handle);
         }
-        self.views.insert(driver_handle, view);
+        driver_handle
     }
 
     /// Closes a view of this device.
@@ -278,18 +327,19 @@ impl Records {
         let of_device = self.views.get(driver_handle).is_some_and(|view| view.device == device);
         let view = if of_device { self.views.remove(driver_handle) } else { None };
         if let (Some(view), Some(device)) = (&view, self.devices.get_mut(&device))
-            && device.views_by_handle.get(&view.handle.0) == Some(&driver_handle)
+            && let Entry::Occupied(newest) = device.views_by_handle.entry(view.handle.0)
+            && *newest.get() == driver_handle
         {
-            device.views_by_handle.remove(&view.handle.0);
+            newest.remove();
         }
-        completions.note(driver_handle, view.is_some());
+        completions.note_in(&self.views, driver_handle, view.is_some());
     }
 
     /// The commands of a packet, with handles looked up in the context's device.
     pub(crate) fn resolve(&self, context: usize, commands: Vec<Command>) -> DriverResult<Commands> {
         let context = self.contexts.get(&context).ok_or(DriverError::Invalid)?;
         let device = self.devices.get(&context.device).ok_or(DriverError::Invalid)?;
-        let find = |handle| self.find_view(device, handle).cloned().ok_or(DriverError::Invalid);
+        let find = |handle| self.find_view(device, handle).ok_or(DriverError::Invalid);
         commands.into_iter().map(|command| command.resolve(find)).collect()
     }
 
@@ -303,7 +353,7 @@ impl Records {
 
     /// The size of a view in bytes.
     pub(crate) fn size_of(&self, view: usize) -> DriverResult<u64> {
-        let allocation = self.views.get(view).and_then(|view| view.allocation.upgrade());
+        let allocation = self.views.get(view).and_then(|view| self.opened(view));
         Ok(allocation.ok_or(DriverError::NoHandle)?.size())
     }
 
@@ -311,11 +361,19 @@ impl Records {
     pub(crate) fn find_on_any_device(&self, handle: Handle) -> Option<Arc<Allocation>> {
         let mut found = self.devices.values().filter_map(|device| self.find_view(device, handle));
         let first = found.next()?;
-        if found.all(|allocation| allocation.ptr_eq(first)) { first.upgrade() } else { None }
+        if found.all(|allocation| allocation.ptr_eq(&first)) { first.upgrade() } else { None }
     }
 
-    fn find_view(&self, device: &Device, handle: Handle) -> Option<&Weak<Allocation>> {
-        self.views.get(*device.views_by_handle.get(&handle.0)?).map(|view| &view.allocation)
+    /// The allocation behind a handle; without one, if it is destroyed.
+    fn find_view(&self, device: &Device, handle: Handle) -> Option<Weak<Allocation>> {
+        let view = self.views.get(*device.views_by_handle.get(&handle.0)?)?;
+        Some(self.opened(view).map_or_else(Weak::new, Arc::downgrade))
+    }
+
+    /// The allocation that a view has opened, unless it is destroyed.
+    fn opened(&self, view: &View) -> Option<&Arc<Allocation>> {
+        let (serial, allocation) = self.allocations.get(view.allocation)?;
+        (*serial == view.serial).then_some(allocation)
     }
 }
 
@@ -334,14 +392,14 @@ mod tests {
             records.add_device(device, 0);
             records.add_context(device + 1, device, None);
         }
-        records.add_allocation(30, Allocation::with_memory(30, 8));
-        records.add_allocation(40, Allocation::with_memory(40, 16));
+        records.add_allocation(Some(30), |handle| Allocation::with_memory(handle, 8));
+        records.add_allocation(Some(40), |handle| Allocation::with_memory(handle, 16));
         records
     }
 
     fn open(records: &mut Records, driver_handle: usize, device: usize, allocation: usize) {
-        let allocation = Arc::downgrade(records.allocation(allocation).unwrap());
-        records.add_view(driver_handle, View { device, handle: NAME, allocation });
+        let view = records.view(device, NAME, allocation).unwrap();
+        records.add_view(Some(driver_handle), view);
     }
 
     /// The size of the memory that a handle refers to in a context.
@@ -425,5 +483,23 @@ mod tests {
         assert!(memory.upgrade().is_some());
         records.remove_allocation(30, &mut RemovedHandles::default());
         assert!(memory.upgrade().is_none(), "the view is open and does not keep it");
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_not_the_old_allocation() {
+        let mut records = records();
+        let make = |handle| Allocation::with_memory(handle, 8);
+        let first = records.add_allocation(None, make);
+        let view = records.view(10, NAME, first).unwrap();
+        let view = records.add_view(None, view);
+        assert_eq!((records.size_of(view), meant(&records, 11)), (Ok(8), Ok(8)));
+        let mut completions = RemovedHandles::default();
+        records.remove_allocation(first, &mut completions);
+        assert_eq!(records.add_allocation(None, make), first);
+        assert_eq!(records.size_of(view), Err(DriverError::NoHandle));
+        records.remove_view(view, 10, &mut completions);
+        assert_eq!(completions, RemovedHandles::default(), "numbers have no blocks to free");
+        records.remove_view(view, 10, &mut completions);
+        assert!(completions.unknown);
     }
 }

@@ -400,17 +400,18 @@ impl Stream {
         let mine =
             |stream_pointer: &&StreamPointer| state.pins[stream_pointer.pin].device == device;
         let found = live.filter(mine);
-        if live.is_some() || state.pointers.has_issued(pointer.serial()) {
-            let broken = match (live, found) {
-                (_, Some(_)) => None,
-                (Some(_), None) => {
-                    Some(format!("{subject} was used, and points into a pin of another device"))
-                }
-                (None, None) => Some(format!("{subject} was used after its end")),
-            };
-            self.judge(RuleId::KS_PTR_004, subject, place, broken);
+        if let Some(found) = found {
+            self.judge(RuleId::KS_PTR_004, subject, place, None);
+            return Ok(found);
         }
-        found.ok_or(DriverError::Invalid)
+        if live.is_some() || state.pointers.has_issued(pointer.serial()) {
+            let broken = match live {
+                Some(_) => format!("{subject} was used, and points into a pin of another device"),
+                None => format!("{subject} was used after its end"),
+            };
+            self.judge(RuleId::KS_PTR_004, subject, place, Some(broken));
+        }
+        Err(DriverError::Invalid)
     }
 
     /// Entry rules: a cancel callback does not change the queue, and a filter that processes does

@@ -4,11 +4,11 @@
 //! checked. A *trusting* session relies on the safety contract of the entry point (`# Safety`), so
 //! only NULL and implausible counts are checked. In a *guarded* session an unmapped pointer is an
 //! error instead of a crash: the bytes are copied by a function of the session's owner that survives
-//! a fault ([`DirectCopy`]), or else by the operating system, which costs a system call. A pointer
+//! a fault ([`DirectAccess`]), or else by the operating system, which costs a system call. A pointer
 //! below the caller's own stack frame is an error, too: the frames of this library are there.
 //!
-//! Output memory is written once before the call acts (`read_mut`), so a call whose results
-//! cannot be returned does nothing.
+//! Output memory is checked before the call acts (`read_mut`): a byte of each page is written. So a
+//! call whose results cannot be returned does nothing.
 //!
 //! WINDOWS: NULL is an invalid parameter (observed). That any other address that cannot be
 //! read or written is one too, and not an access violation, is our reading: only 32-bit Windows
@@ -33,22 +33,33 @@ use std::mem::MaybeUninit;
 /// The longest list or private data that is accepted: 16 Mi.
 const MAX_ITEMS: usize = 1 << 24;
 
-/// Copies bytes between two addresses, one of which may be any number, without a system call.
-///
-/// # Safety
-///
-/// `to` or `from` is ours and has `bytes` bytes. The other one never points to memory of this
-/// library. The two do not overlap.
-pub type DirectCopy = unsafe fn(to: *mut u8, from: *const u8, bytes: usize) -> DirectCopyResult;
+/// Functions that access memory at an address which may be any number of the programs' half of the
+/// address space, without a system call.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectAccess {
+    /// Copies bytes.
+    ///
+    /// # Safety
+    ///
+    /// `to` or `from` is ours and has `bytes` bytes. The other one never points to memory of this
+    /// library. The two do not overlap.
+    pub copy: unsafe fn(to: *mut u8, from: *const u8, bytes: usize) -> DirectAccessResult,
+    /// Writes a byte of each page, which it has read there, to find out whether that is possible.
+    ///
+    /// # Safety
+    ///
+    /// There is at least one byte. The address never points to memory of this library.
+    pub probe: unsafe fn(at: *mut u8, bytes: usize) -> DirectAccessResult,
+}
 
-/// How a [`DirectCopy`] ended.
+/// How a [`DirectAccess`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirectCopyResult {
-    /// All bytes were copied.
-    Copied,
-    /// The copy reached memory that cannot be accessed.
+pub enum DirectAccessResult {
+    /// All bytes were accessed.
+    Done,
+    /// It reached memory that cannot be accessed.
     Fault,
-    /// Nothing was copied, because a fault would not be survived now: the operating system copies.
+    /// Nothing was accessed, because a fault would not be survived now: the operating system copies.
     Unavailable,
 }
 
@@ -58,7 +69,7 @@ pub(crate) enum PointerTrust {
     /// The caller keeps the safety contract.
     Trusted,
     /// Pointers may be any number, within this process.
-    Guarded { process: libc::pid_t, copy: Option<DirectCopy> },
+    Guarded { process: libc::pid_t, direct: Option<DirectAccess> },
 }
 
 /// The checks for the call that a thread is in.
@@ -93,10 +104,10 @@ impl PointerTrust {
         Self::guarded_by(None)
     }
 
-    /// Checks pointers into the memory of this process. The function copies, if it can.
-    pub(crate) fn guarded_by(copy: Option<DirectCopy>) -> Self {
+    /// Checks pointers into the memory of this process. The functions access it, if they can.
+    pub(crate) fn guarded_by(direct: Option<DirectAccess>) -> Self {
         // SAFETY: The function has no requirements.
-        Self::Guarded { process: unsafe { libc::getpid() }, copy }
+        Self::Guarded { process: unsafe { libc::getpid() }, direct }
     }
 
     /// Whether the caller keeps the safety contract.
@@ -147,10 +158,8 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
     // SAFETY: The caller's contract.
     let value = unsafe { read(at.cast_const()) }?;
-    if GUARDED.get() {
-        // SAFETY: The caller's contract.
-        unsafe { write(at, value) }?;
-    }
+    // SAFETY: The caller's contract; what is written is what was read.
+    unsafe { check_results(at.cast(), (&raw const value).cast(), size_of::<T>()) }?;
     Ok(value)
 }
 
@@ -238,10 +247,8 @@ fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
 pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>, NTSTATUS> {
     // SAFETY: The caller's contract.
     let list = unsafe { read_list(at.cast_const(), count) }?;
-    if GUARDED.get() {
-        // SAFETY: The caller's contract.
-        unsafe { write_list(at, &list) }?;
-    }
+    // SAFETY: The caller's contract; what is written is what was read.
+    unsafe { check_results(at.cast(), list.as_ptr().cast(), size_of_val(&*list)) }?;
     Ok(list)
 }
 
@@ -257,10 +264,8 @@ pub(crate) unsafe fn read_small_list_mut<T: Copy, const N: usize>(
 ) -> Result<SmallVec<[T; N]>, NTSTATUS> {
     // SAFETY: The caller's contract.
     let list = unsafe { read_small_list(at.cast_const(), count) }?;
-    if GUARDED.get() {
-        // SAFETY: The caller's contract.
-        unsafe { write_list(at, &list) }?;
-    }
+    // SAFETY: The caller's contract; what is written is what was read.
+    unsafe { check_results(at.cast(), list.as_ptr().cast(), size_of_val(&*list)) }?;
     Ok(list)
 }
 
@@ -327,39 +332,17 @@ pub(crate) fn copied() -> u64 {
 /// the session is guarded.
 #[inline]
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if GUARDED.get() {
-        // SAFETY: The same contract.
-        return unsafe { fetch_guarded(theirs, ours, bytes) };
+    if !GUARDED.get() {
+        check_address(theirs, bytes)?;
+        // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
+        unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
+        return Ok(());
     }
-    check_address(theirs, bytes)?;
-    // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
-    unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
-    Ok(())
-}
-
-/// As [`fetch`], in a guarded session.
-///
-/// # Safety
-///
-/// `ours` is valid for writes of all bytes.
-unsafe fn fetch_guarded(
-    theirs: *const c_void,
-    ours: *mut c_void,
-    bytes: usize,
-) -> Result<(), NTSTATUS> {
-    let (process, copy) = check_claim(theirs, bytes)?;
+    let (process, direct) = check_claim(theirs, bytes)?;
     // SAFETY: By the contract `ours` has room; the caller's memory was checked not to be ours.
-    match copy.map(|copy| unsafe { copy(ours.cast(), theirs.cast(), bytes) }) {
-        Some(DirectCopyResult::Copied) => return Ok(()),
-        Some(DirectCopyResult::Fault) => return Err(STATUS_INVALID_PARAMETER),
-        Some(DirectCopyResult::Unavailable) | None => (),
-    }
-    let here = libc::iovec { iov_base: ours, iov_len: bytes };
-    let there = libc::iovec { iov_base: theirs.cast_mut(), iov_len: bytes };
-    // SAFETY: The operating system checks `there`; by the contract `here` has room.
-    let copied =
-        unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
-    check_copied(bytes, copied)
+    let copied = direct.map(|direct| unsafe { (direct.copy)(ours.cast(), theirs.cast(), bytes) });
+    // SAFETY: As above.
+    finished(copied, || unsafe { fetch_by_system(process, theirs, ours, bytes) })
 }
 
 /// Copies into the caller's memory.
@@ -370,33 +353,79 @@ unsafe fn fetch_guarded(
 /// the session is guarded. It never points to memory of this library.
 #[inline]
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if GUARDED.get() {
-        // SAFETY: The same contract.
-        return unsafe { store_guarded(ours, theirs, bytes) };
+    if !GUARDED.get() {
+        check_address(theirs, bytes)?;
+        // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
+        unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
+        return Ok(());
     }
-    check_address(theirs, bytes)?;
-    // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
-    unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
-    Ok(())
+    let (process, direct) = check_claim(theirs, bytes)?;
+    // SAFETY: By the contract `ours` has the bytes; the caller's memory was checked not to be ours.
+    let copied = direct.map(|direct| unsafe { (direct.copy)(theirs.cast(), ours.cast(), bytes) });
+    // SAFETY: As above.
+    finished(copied, || unsafe { store_by_system(process, ours, theirs, bytes) })
 }
 
-/// As [`store`], in a guarded session.
+/// Checks that memory which was read can be written. Where the operating system copies, what was
+/// read is written there.
 ///
 /// # Safety
 ///
-/// `ours` is valid for reads of all bytes. `theirs` never points to memory of this library.
-unsafe fn store_guarded(
+/// `read` has the bytes that were read from `theirs`. It never points to memory of this library.
+#[inline]
+unsafe fn check_results(
+    theirs: *mut c_void,
+    read: *const c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
+    if !GUARDED.get() || bytes == 0 {
+        return Ok(());
+    }
+    let PointerTrust::Guarded { process, direct } = CALL_TRUST.get().trust else { return Ok(()) };
+    // The memory was checked not to be ours when it was read.
+    // SAFETY: There is a byte, and by the contract the memory is not ours.
+    let probed = direct.map(|direct| unsafe { (direct.probe)(theirs.cast(), bytes) });
+    // SAFETY: By the contract the bytes are there.
+    finished(probed, || unsafe { store_by_system(process, read, theirs, bytes) })
+}
+
+/// The result of an access, or that of the operating system where it was not possible.
+#[inline]
+fn finished(
+    direct: Option<DirectAccessResult>,
+    by_system: impl FnOnce() -> Result<(), NTSTATUS>,
+) -> Result<(), NTSTATUS> {
+    match direct {
+        Some(DirectAccessResult::Done) => Ok(()),
+        Some(DirectAccessResult::Fault) => Err(STATUS_INVALID_PARAMETER),
+        Some(DirectAccessResult::Unavailable) | None => by_system(),
+    }
+}
+
+/// As [`fetch`], by the operating system.
+#[cold]
+unsafe fn fetch_by_system(
+    process: libc::pid_t,
+    theirs: *const c_void,
+    ours: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
+    let here = libc::iovec { iov_base: ours, iov_len: bytes };
+    let there = libc::iovec { iov_base: theirs.cast_mut(), iov_len: bytes };
+    // SAFETY: The operating system checks `there`; by the contract `here` has room.
+    let copied =
+        unsafe { libc::process_vm_readv(process, &raw const here, 1, &raw const there, 1, 0) };
+    check_copied(bytes, copied)
+}
+
+/// As [`store`], by the operating system.
+#[cold]
+unsafe fn store_by_system(
+    process: libc::pid_t,
     ours: *const c_void,
     theirs: *mut c_void,
     bytes: usize,
 ) -> Result<(), NTSTATUS> {
-    let (process, copy) = check_claim(theirs, bytes)?;
-    // SAFETY: By the contract `ours` has the bytes; the caller's memory was checked not to be ours.
-    match copy.map(|copy| unsafe { copy(theirs.cast(), ours.cast(), bytes) }) {
-        Some(DirectCopyResult::Copied) => return Ok(()),
-        Some(DirectCopyResult::Fault) => return Err(STATUS_INVALID_PARAMETER),
-        Some(DirectCopyResult::Unavailable) | None => (),
-    }
     let here = libc::iovec { iov_base: ours.cast_mut(), iov_len: bytes };
     let there = libc::iovec { iov_base: theirs, iov_len: bytes };
     // SAFETY: The operating system checks `there`; `here` is only read, and has the same length.
@@ -413,21 +442,21 @@ fn check_address(theirs: *const c_void, bytes: usize) -> Result<(), NTSTATUS> {
 }
 
 /// Checks address and length in a guarded session, without touching the memory. Returns how it is
-/// copied.
+/// accessed.
+#[inline]
 fn check_claim(
     theirs: *const c_void,
     bytes: usize,
-) -> Result<(libc::pid_t, Option<DirectCopy>), NTSTATUS> {
+) -> Result<(libc::pid_t, Option<DirectAccess>), NTSTATUS> {
     check_address(theirs, bytes)?;
     let CallTrust { trust, caller_frames } = CALL_TRUST.get();
     let (begin, end) = (theirs.addr(), theirs.addr() + bytes);
+    // The upper half of the addresses is the system's: some of them can be read, but they are not
+    // the client's. Below the caller's frames are ours.
+    let is_foreign =
+        isize::try_from(end).is_err() || (begin < caller_frames && end > lowest_frame());
     match trust {
-        PointerTrust::Guarded { process, copy }
-            if begin >= caller_frames || end <= lowest_frame() =>
-        {
-            Ok((process, copy))
-        }
-        // The frames of this library.
+        PointerTrust::Guarded { process, direct } if !is_foreign => Ok((process, direct)),
         _ => Err(STATUS_INVALID_PARAMETER),
     }
 }

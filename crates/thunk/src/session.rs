@@ -1,6 +1,6 @@
 //! A session: which process calls which kernel, and the events at the start and end of a call.
 
-use crate::claims::{DirectCopy, PointerTrust};
+use crate::claims::{DirectAccess, PointerTrust};
 use crate::process_handle::ProcessHandles;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
@@ -36,10 +36,10 @@ impl Session {
         Self { trust: PointerTrust::guarded(), ..Self::open(kernel) }
     }
 
-    /// As [`Session::guarded`]; this function copies, and the system call is made only where it
-    /// cannot.
-    pub fn guarded_by(kernel: &Arc<Kernel>, copy: DirectCopy) -> Self {
-        Self { trust: PointerTrust::guarded_by(Some(copy)), ..Self::open(kernel) }
+    /// As [`Session::guarded`]; these functions access memory, and the system call is made only where
+    /// they cannot.
+    pub fn guarded_by(kernel: &Arc<Kernel>, direct: DirectAccess) -> Self {
+        Self { trust: PointerTrust::guarded_by(Some(direct)), ..Self::open(kernel) }
     }
 
     /// The same session, whose calls may name other processes by these handles.

@@ -10,6 +10,7 @@ use abi::kmt::D3DKMT_SUBMITCOMMAND;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use flight::{EventKind, Hex, Passive, RuleId};
 use kernel::{Handle, Packet};
+use smallvec::SmallVec;
 
 const RULES: &[ArgumentRule<D3DKMT_SUBMITCOMMAND>] = &[ArgumentRule {
     id: RuleId::SUBMIT_CMD_002,
@@ -49,8 +50,9 @@ pub(crate) unsafe fn submit_command(
     if arguments.Flags.Value != 0 {
         session.missing_entry("D3DKMTSubmitCommand.Flags");
     }
-    let contexts = first(&arguments.BroadcastContext, arguments.BroadcastContextCount)?;
-    let primaries = first(&arguments.WrittenPrimaries, arguments.NumPrimaries)?;
+    let contexts: SmallVec<[Handle; 4]> =
+        first(&arguments.BroadcastContext, arguments.BroadcastContextCount)?.collect();
+    let primaries = first(&arguments.WrittenPrimaries, arguments.NumPrimaries)?.collect();
     let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
     let private = unsafe { read_bytes(from, size) }?;
@@ -77,9 +79,9 @@ pub(crate) unsafe fn submit_command(
 }
 
 /// The first `count` handles of an array in the caller's structure.
-fn first(list: &[u32], count: u32) -> Result<Vec<Handle>, NTSTATUS> {
+fn first(list: &[u32], count: u32) -> Result<impl Iterator<Item = Handle>, NTSTATUS> {
     let list = list.get(..count as usize).ok_or(STATUS_INVALID_PARAMETER)?;
-    Ok(list.iter().map(|handle| Handle(*handle)).collect())
+    Ok(list.iter().map(|handle| Handle(*handle)))
 }
 
 /// A short digest, for events (FNV-1a).

@@ -12,6 +12,10 @@
 use cost::{CountedOperation, MeasureError, Watch};
 use std::process::ExitCode;
 
+/// The allocator that the C library has.
+#[global_allocator]
+static ALLOCATOR: d3dkmt::ReserveAllocator = d3dkmt::ReserveAllocator;
+
 const USAGE: &str = "\
 pairs [shared-|slowed-|packet-|packet64-|callback-|frame-|library-]off|verifier|trace COUNT
 pairs check RUNS";

@@ -53,8 +53,36 @@ impl Kernel {
         kind: u32,
     ) -> Option<(usize, u32)> {
         let mut state = self.state.lock();
-        let Call { number: call, process, .. } = CallGuard::current()?;
-        let process = state.processes.find_serial(process?)?;
+        let call = CallGuard::current()?;
+        let (of, keeps, device, driver_handle) =
+            self.find_handle_data(&state, &call, adapter, handle, of_device)?;
+        let call = call.number;
+        state.lifetime.last_handle_data += 1;
+        let number = state.lifetime.last_handle_data;
+        state.lifetime.handle_data.insert(
+            number,
+            HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call },
+        );
+        state.lifetime.calls.insert(call);
+        CallGuard::mark(); // The end of this call is checked for the reference.
+        self.log.emit(of, || EventKind::HandleDataAcquired {
+            driver_handle: self.log.pointer_subject(driver_handle),
+            reference: number,
+        });
+        Some((driver_handle, number))
+    }
+
+    /// The owner of the data behind a client's handle in the process of a call, the object that a
+    /// reference keeps alive, the device, and the driver handle.
+    fn find_handle_data(
+        &self,
+        state: &KernelState,
+        call: &Call,
+        adapter: Id<Adapter>,
+        handle: Handle,
+        of_device: bool,
+    ) -> Option<(Subject, Subject, Id<Device>, usize)> {
+        let process = state.processes.find_serial(call.process?)?;
         let object = state.processes[process].handles.lookup_for_driver(handle)?;
         let object = state.as_view(object);
         let stray = of_device && matches!(object, ObjectId::ResourceView(_));
@@ -71,23 +99,7 @@ impl Kernel {
             ACQUIRE,
             broken,
         );
-        if stray {
-            return None;
-        }
-        let (of, keeps, device, driver_handle) = state.data_of(object, of_device)?;
-        state.lifetime.last_handle_data += 1;
-        let number = state.lifetime.last_handle_data;
-        state.lifetime.handle_data.insert(
-            number,
-            HandleDataReference { adapter, of, keeps_alive: keeps, device, kind, call },
-        );
-        state.lifetime.calls.insert(call);
-        CallGuard::mark(); // The end of this call is checked for the reference.
-        self.log.emit(of, || EventKind::HandleDataAcquired {
-            driver_handle: self.log.pointer_subject(driver_handle),
-            reference: number,
-        });
-        Some((driver_handle, number))
+        if stray { None } else { state.data_of(object, of_device) }
     }
 
     /// Releases the reference with that number.
@@ -284,6 +296,13 @@ impl KernelCallbacks {
     /// The same driver handle, acquired and released at once: for a driver that uses it only while
     /// its object cannot be destroyed, as in the call that opens the object.
     pub fn handle_data(&self, at: &mut Passive, handle: Handle, of_device: bool) -> Option<usize> {
+        let kernel = self.kernel.upgrade()?;
+        if !kernel.log.is_enabled() {
+            // No one sees a reference that ends at once.
+            let (state, call) = (kernel.state.lock(), CallGuard::current()?);
+            let found = kernel.find_handle_data(&state, &call, self.adapter, handle, of_device)?;
+            return Some(found.3);
+        }
         let (driver_handle, number) = self.acquire_handle_data(at, handle, of_device, 0)?;
         self.release_handle_data(at, number as usize, 0);
         Some(driver_handle)

@@ -28,7 +28,7 @@ use crate::schedule::submit::SubmittedCommands;
 use crate::state::KernelState;
 use crate::sync::SyncPoints;
 use crate::sync::waits::SyncPoint;
-use flight::{EventKind, Fence, Passive};
+use flight::{EventKind, Fence, Passive, internal_error};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -209,24 +209,42 @@ impl Kernel {
         process: ProcessId,
         context: Handle,
     ) -> Result<(Id<Context>, RundownGuard<'_>), KernelError> {
-        let mut state = self.state.lock();
+        self.enter_context_locked(&mut self.state.lock(), process, context)
+    }
+
+    /// The same, with the state locked.
+    pub(crate) fn enter_context_locked(
+        &self,
+        state: &mut KernelState,
+        process: ProcessId,
+        context: Handle,
+    ) -> Result<(Id<Context>, RundownGuard<'_>), KernelError> {
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
         let device = state.contexts[number].device;
-        let guard = self.acquire_rundown(&mut state, device)?;
+        let guard = self.acquire_rundown(state, device)?;
         state.contexts[number].active_calls += 1;
         Ok((number, guard))
     }
 
     /// Leaves what [`Kernel::enter_context`] entered.
     pub(crate) fn leave_context_call(&self, number: Id<Context>, guard: RundownGuard<'_>) {
-        let mut state = self.state.lock();
+        self.leave_context_locked(&mut self.state.lock(), number, guard);
+    }
+
+    /// The same, with the state locked.
+    pub(crate) fn leave_context_locked(
+        &self,
+        state: &mut KernelState,
+        number: Id<Context>,
+        guard: RundownGuard<'_>,
+    ) {
         // The context is removed already if the wait of its end for this call could not end.
         if let Some(it) = state.contexts.get_mut(number) {
             it.active_calls -= 1;
         }
         state.release_idle_context(guard.adapter, number);
-        self.wake_all(&mut state);
-        guard.release(&mut state);
+        // It wakes all who wait.
+        guard.release(state);
     }
 
     /// Queues a packet on a context. From here on its context allocations are being paged in.
@@ -390,12 +408,12 @@ impl Kernel {
         loop {
             // The context may have ended meanwhile.
             let Some(it) = state.contexts.get_mut(context) else { return false };
+            if it.queue.has_packet_first() {
+                return true;
+            }
             match it.queue.pending.pop_front() {
                 None => return false,
-                Some(item @ QueueItem::Packet(..)) => {
-                    it.queue.pending.push_front(item);
-                    return true;
-                }
+                Some(QueueItem::Packet(..)) => internal_error("no packet is at the front"),
                 Some(QueueItem::Signal(points)) if it.queue.submitted.is_empty() => {
                     self.signal_points(state, context, &points);
                 }

@@ -145,28 +145,22 @@ impl Node {
         !self.queue.is_empty() || self.preemption.is_some()
     }
 
-    /// Takes the packets out that the completed fence covers, in order.
-    fn take_done(&mut self) -> SmallList<InFlightPacket> {
-        let mut done = SmallList::new();
-        while self
-            .queue
-            .front()
-            .is_some_and(|in_flight_packet| self.passed.covers(in_flight_packet.fence))
-        {
-            done.extend(self.queue.pop_front());
+    /// Takes out the oldest packet that the completed fence covers.
+    fn take_done(&mut self) -> Option<InFlightPacket> {
+        let age = |packet: &InFlightPacket| {
+            let covered = self.passed.covers(packet.fence);
+            covered.then(|| self.passed.distance_from(packet.fence))
+        };
+        let queued = self.queue.front().and_then(age);
+        let ages = (0..).zip(&self.lost_packets);
+        let lost = ages.filter_map(|(place, packet)| Some((age(packet)?, place))).max();
+        match (queued, lost) {
+            (queued, Some((age, place))) if queued.is_none_or(|queued| queued < age) => {
+                self.lost_packets.remove(place)
+            }
+            (Some(_), _) => self.queue.pop_front(),
+            (None, _) => None,
         }
-        if !self.lost_packets.is_empty() {
-            let (over, remaining): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
-                std::mem::take(&mut self.lost_packets)
-                    .into_iter()
-                    .partition(|in_flight_packet| self.passed.covers(in_flight_packet.fence));
-            self.lost_packets = remaining;
-            done.extend(over);
-            done.sort_by_key(|in_flight_packet| {
-                std::cmp::Reverse(self.passed.distance_from(in_flight_packet.fence))
-            });
-        }
-        done
     }
 }
 
@@ -246,10 +240,9 @@ impl Kernel {
             }
             node.passed = node.reported;
             self.log.emit(node.subject(), || EventKind::FencePassed { fence: node.passed });
-            let subject = node.subject();
-            done.extend(
-                node.take_done().into_iter().map(|in_flight_packet| (subject, in_flight_packet)),
-            );
+            while let Some(packet) = node.take_done() {
+                done.push((node.subject(), packet));
+            }
         }
         let (mut devices, mut faulted): (IdList<Device>, IdList<Device>) =
             (IdList::new(), IdList::new());

@@ -12,6 +12,7 @@ use crate::objects::handle_table::Handle;
 use crate::schedule::dispatch::PacketPayload;
 use crate::state::KernelState;
 use flight::{Component, Fence, MemoryWrite, Passive, RuleId};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// Work for a context.
@@ -60,39 +61,43 @@ impl Kernel {
         contexts: &[Handle],
         packet: Packet,
     ) -> Result<(), KernelError> {
-        let mut entered: Vec<(Id<Context>, RundownGuard<'_>)> = Vec::with_capacity(contexts.len());
+        // Declared before the state guard: a guard of a device that drops locks the state.
+        let mut entered = SmallVec::<[(Id<Context>, RundownGuard<'_>); 1]>::new();
+        let mut state = self.state.lock();
         let all = contexts.iter().try_for_each(|context| {
-            entered.push(self.enter_context(process, *context)?);
+            entered.push(self.enter_context_locked(&mut state, process, *context)?);
             Ok(())
         });
-        let queued = all.and_then(|()| self.queue_all(process, &entered, packet));
-        let mut result = queued;
+        let mut result = all.and_then(|()| self.queue_all(&mut state, process, &entered, packet));
         if result.is_ok() {
             for (number, guard) in &entered {
-                let sent = self.submit_ready(at, process.0, *number, guard);
+                let sent;
+                (state, sent) = self.submit_ready_locked(at, state, process.0, *number, guard);
                 result = result.and(sent);
             }
         }
         for (number, guard) in entered {
-            self.leave_context_call(number, guard);
+            self.leave_context_locked(&mut state, number, guard);
         }
         result
     }
 
     fn queue_all(
         &self,
+        state: &mut KernelState,
         process: ProcessId,
         entered: &[(Id<Context>, RundownGuard<'_>)],
         packet: Packet,
     ) -> Result<(), KernelError> {
-        let state = &mut *self.state.lock();
         let payload = PacketPayload::Virtual(Arc::new(state.check_packet(process, packet)?));
         for (number, guard) in entered {
             self.may_queue(state, *number, guard, &payload)?;
         }
-        for (number, _) in entered {
+        let Some(((last, _), others)) = entered.split_last() else { return Ok(()) };
+        for (number, _) in others {
             self.push_packet(state, *number, payload.resubmission());
         }
+        self.push_packet(state, *last, payload);
         Ok(())
     }
 

@@ -2,11 +2,10 @@
 
 use super::SoftGpu;
 use crate::allocation::Allocation;
-use crate::blocks::build;
+use crate::blocks::{ObjectBlocks, build};
 use crate::description::read_allocation_info;
 use crate::format;
 use crate::plan::PAGE;
-use crate::records::View;
 use flight::Passive;
 use kernel::miniport::{
     AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
@@ -14,7 +13,6 @@ use kernel::miniport::{
     NewView, OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
 };
 use smallvec::SmallVec;
-use std::sync::Arc;
 
 /// `D3DDDIFMT_A8`: one byte per pixel.
 const A8: i32 = 28;
@@ -33,11 +31,22 @@ impl SoftGpu {
         Ok(AllocationInfo { size, alignment: PAGE, ..AllocationInfo::default() })
     }
 
+    /// Builds objects that their tables number, if the pool has no blocks.
+    fn build_objects<T>(
+        &self,
+        body: impl FnOnce(&mut ObjectBlocks<'_, '_>) -> DriverResult<T>,
+    ) -> DriverResult<T> {
+        if self.has_numbers() {
+            return body(&mut ObjectBlocks(None));
+        }
+        build(&**self.callbacks()?.pool(), |blocks| body(&mut ObjectBlocks(Some(blocks))))
+    }
+
     pub(super) fn new_allocations(
         &self,
         args: CreateAllocationArgs<'_>,
     ) -> DriverResult<CreatedAllocations> {
-        build(&**self.callbacks()?.pool(), |blocks| {
+        self.build_objects(|blocks| {
             let resource = match args.resource {
                 Some(OwningResource::New(blank)) => Some((blocks.allocate()?, blank)),
                 Some(OwningResource::Existing(it, _))
@@ -54,20 +63,20 @@ impl SoftGpu {
             }
 
             let records = &mut self.state().records;
-            let resource = resource.map(|(driver_handle, blank)| {
-                records.add_resource(driver_handle);
-                blank.fill(driver_handle)
-            });
-            let make = if self.plan.is_some() {
-                Allocation::without_memory
-            } else {
-                Allocation::with_memory
-            };
-            let allocations = described.into_iter().map(|(driver_handle, info, blank)| {
-                records.add_allocation(driver_handle, make(driver_handle, info.size));
-                (blank.fill(driver_handle), info)
-            });
-            Ok(CreatedAllocations { allocations: allocations.collect(), resource })
+            let resource = resource.map(|(block, blank)| blank.fill(records.add_resource(block)));
+            let has_memory = self.plan.is_some();
+            let mut allocations = CallList::with_capacity(described.len());
+            for (block, info, blank) in described {
+                let driver_handle = records.add_allocation(block, |handle| {
+                    if has_memory {
+                        Allocation::without_memory(handle, info.size)
+                    } else {
+                        Allocation::with_memory(handle, info.size)
+                    }
+                });
+                allocations.push((blank.fill(driver_handle), info));
+            }
+            Ok(CreatedAllocations { allocations, resource })
         })
     }
 
@@ -109,31 +118,30 @@ impl SoftGpu {
         at: &mut Passive,
         args: OpenAllocationArgs<'_>,
     ) -> DriverResult<CallList<DriverView>> {
-        let callbacks = self.callbacks()?;
         let device = args.device.as_raw();
-        if !self.state().records.has_device(device) {
-            return Err(DriverError::Invalid);
-        }
-        build(&**callbacks.pool(), |blocks| {
+        let callbacks = {
+            let state = self.state();
+            let callbacks = state.callbacks.clone();
+            callbacks.filter(|_| state.records.has_device(device)).ok_or(DriverError::Invalid)?
+        };
+        self.build_objects(|blocks| {
             let mut found = SmallVec::<[_; 1]>::new();
             for NewView { handle, slot: driver_handle, .. } in args.views {
                 let allocation = callbacks.handle_data(at, handle, false);
                 let allocation = allocation.ok_or(DriverError::NoHandle)?;
-                let allocation = self.state().records.allocation(allocation).map(Arc::downgrade);
-                let allocation = allocation.ok_or(DriverError::Invalid)?;
-                found.push((
-                    blocks.allocate()?,
-                    View { device, handle, allocation },
-                    driver_handle,
-                ));
+                found.push((blocks.allocate()?, handle, allocation, driver_handle));
             }
 
             let records = &mut self.state().records;
-            let views = found.into_iter().map(|(driver_handle, view, blank)| {
-                records.add_view(driver_handle, view);
-                blank.fill(driver_handle)
-            });
-            Ok(views.collect())
+            if found.iter().any(|(_, _, allocation, _)| records.allocation(*allocation).is_none()) {
+                return Err(DriverError::Invalid);
+            }
+            let mut views = CallList::with_capacity(found.len());
+            for (block, handle, allocation, blank) in found {
+                let view = records.view(device, handle, allocation);
+                views.push(blank.fill(records.add_view(block, view.ok_or(DriverError::Invalid)?)));
+            }
+            Ok(views)
         })
     }
 

@@ -61,12 +61,7 @@ impl Miniport for SoftGpu {
 
     fn add_device(&self, _at: &mut Passive, callbacks: &Arc<KernelCallbacks>) -> DriverResult<()> {
         // Invariant 2, as in `remove_device`: the last owner of services drops them unlocked.
-        let before = {
-            let mut state = self.state();
-            state.surprise_removed = false;
-            state.callbacks.replace(callbacks.clone())
-        };
-        drop(before);
+        drop(self.set_callbacks(Some(callbacks.clone())));
         Ok(())
     }
 
@@ -126,8 +121,7 @@ impl Miniport for SoftGpu {
     }
 
     fn remove_device(&self, _at: &mut Passive) -> DriverResult<()> {
-        let callbacks = self.state().callbacks.take();
-        callbacks.map(drop).ok_or(DriverError::Invalid)
+        self.set_callbacks(None).map(drop).ok_or(DriverError::Invalid)
     }
 
     fn unload(&self, _at: &mut Passive) -> DriverResult<()> {

@@ -26,26 +26,36 @@ impl Kernel {
         context: Id<Context>,
         guard: &RundownGuard<'_>,
     ) -> Result<(), KernelError> {
+        self.submit_ready_locked(at, self.state.lock(), process, context, guard).1
+    }
+
+    /// The same with the state locked, before and after.
+    pub(crate) fn submit_ready_locked<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut state: StateGuard<'k, KernelState>,
+        process: Id<Process>,
+        context: Id<Context>,
+        guard: &RundownGuard<'_>,
+    ) -> (StateGuard<'k, KernelState>, Result<(), KernelError>) {
         let driver = &guard.driver;
-        let mut state = self.state.lock();
         loop {
+            // The context may have ended meanwhile.
+            let it = state.contexts.get(context);
+            if it.is_none_or(|context| !context.queue.has_packet_first()) {
+                return (state, Ok(()));
+            }
             self.page_in_first(&mut state, context);
             if !state.is_next(context) {
                 // A worker submits it when its dependencies are ready.
-                if state
-                    .contexts
-                    .get(context)
-                    .is_some_and(|context| context.queue.has_packet_first())
-                {
-                    self.make_runnable(&mut state, context);
-                }
-                return Ok(());
+                self.make_runnable(&mut state, context);
+                return (state, Ok(()));
             }
             // While this thread waited, the driver may have created more context allocations.
             if let Err(why) = self.plan_context_allocations(&mut state, guard.adapter, context) {
                 // The packet is queued, and could never be submitted.
                 self.device_lost(&mut state, guard.device, DeviceLoss::OutOfMemory);
-                return Err(why);
+                return (state, Err(why));
             }
             if !state.is_ready(context) {
                 drop(state);
@@ -55,16 +65,28 @@ impl Kernel {
                     !state.is_next(context) || state.is_ready(context) || state.has_more(context)
                 };
                 if !self.wait_until(at, about, what, there) {
-                    self.make_runnable(&mut self.state.lock(), context);
-                    return Err(KernelError::Stuck);
+                    state = self.state.lock();
+                    self.make_runnable(&mut state, context);
+                    return (state, Err(KernelError::Stuck));
                 }
                 state = self.state.lock();
             }
             let keys = ThreadingLevel::OneScheduler.keys(guard.adapter, driver.generation, process);
-            let (permit, held) = self.acquire_permit_locked(at, state, keys)?;
-            // On failure the state is not locked, and dropping the permit releases its keys.
-            state = self.submit_with_permit(at, &permit, held, process, context)?;
+            let (permit, held) = match self.acquire_permit_locked(at, state, keys) {
+                Ok(acquired) => acquired,
+                Err(why) => return (self.state.lock(), Err(why.into())),
+            };
+            let sent = self.submit_with_permit(at, &permit, held, process, context);
+            // On failure the state is not locked.
+            let (held, failure) = match sent {
+                Ok(held) => (held, None),
+                Err(why) => (self.state.lock(), Some(why)),
+            };
+            state = held;
             permit.release(&mut state);
+            if let Some(why) = failure {
+                return (state, Err(why));
+            }
         }
     }
 
@@ -196,7 +218,9 @@ impl Kernel {
         state: &mut KernelState,
         context: Id<Context>,
     ) -> Option<(Id<Device>, Arc<crate::ddi::Driver>, SubmittedPacket)> {
-        self.advance_queue(state, context);
+        if !self.advance_queue(state, context) {
+            return None;
+        }
         self.page_in_first(state, context);
         if !state.may_submit(context) {
             return None;

@@ -87,6 +87,9 @@ fn the_library_exports_exactly_the_thunks_entry_points() {
         "windtunnel_event_reset",
         "windtunnel_event_wait",
         "windtunnel_event_close",
+        "windtunnel_nt_handle_name",
+        "windtunnel_nt_handle_type",
+        "windtunnel_process_open",
     ];
     // Functions of the C library, to note the client's changes of its signals.
     let signals = ["sigaction", "signal", "__sysv_signal", "pthread_sigmask", "sigprocmask"];

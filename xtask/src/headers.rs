@@ -29,8 +29,9 @@ fn generate() -> Result<Vec<(PathBuf, String)>, String> {
     let all = |names: &[&str]| names.iter().map(|text| source(text)).collect::<Result<Vec<_>, _>>();
     let (types, statuses, results) = (source("types")?, source("status")?, source("hresult")?);
     let entries = read::entries()?;
-    let files =
+    let mut files =
         all(&["ukm", "ukm/memory", "ukm/sync", "kmt", "kmt/memory", "kmt/sync", "kmt/keyed"])?;
+    files.push(source("kmt/nt_share")?);
     let library = emit::library(&types, &files, &statuses, &entries);
     let names = ["umd", "umd/resource", "umd/adapter", "umd/lock", "umd/callback", "umd/sync"];
     let mut files = all(&names)?;

@@ -5,10 +5,12 @@
 
 mod keyed;
 mod memory;
+mod nt_share;
 mod sync;
 
 pub use keyed::*;
 pub use memory::*;
+pub use nt_share::*;
 pub use sync::*;
 
 use crate::ukm::{

@@ -3,6 +3,7 @@
 
 use crate::call_site::CallSite;
 use crate::internal::Workers;
+use crate::nt_descriptors::NtDescriptors;
 use crate::report::Report;
 use crate::{cancellation, claim_copy, driver, faults, fork, internal, signals, standard_error};
 use abi::NTSTATUS;
@@ -170,7 +171,8 @@ impl GlobalKernel {
         }
         // After the handler of the report, which it calls.
         claim_copy::install();
-        let session = Session::guarded_by(&kernel, claim_copy::copy);
+        let session = Session::guarded_by(&kernel, claim_copy::copy)
+            .with_nt_handles(Arc::new(NtDescriptors::default()));
         Some(Self { host, session, report, over: AtomicBool::new(false) })
     }
 

@@ -29,6 +29,9 @@ mod faults;
 mod fork;
 mod global_kernel;
 mod internal;
+mod nt_descriptors;
+mod nt_names;
+mod processes;
 mod report;
 mod signal_changes;
 mod signals;
@@ -42,3 +45,7 @@ pub use events::{
     windtunnel_event_close, windtunnel_event_create, windtunnel_event_is_set,
     windtunnel_event_reset, windtunnel_event_wait,
 };
+
+// The type and name of an NT handle, and process handles: system calls of Windows.
+pub use nt_names::{windtunnel_nt_handle_name, windtunnel_nt_handle_type};
+pub use processes::windtunnel_process_open;

@@ -74,6 +74,8 @@ pub enum Kind {
     Frame,
     /// A minidriver's position in a pin's queue of frames.
     StreamPointer,
+    /// What NT handles refer to: one shared object, or a bundle of three.
+    NtObject,
 }
 
 /// The subject of an event: the third device, the first driver pointer.
@@ -122,6 +124,7 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::Allocator, "allocator"),
     (Kind::Frame, "frame"),
     (Kind::StreamPointer, "stream-pointer"),
+    (Kind::NtObject, "nt-object"),
 ];
 
 impl Kind {

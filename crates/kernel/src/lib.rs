@@ -50,6 +50,10 @@ pub use ddi::{callbacks, miniport, mmu, operation, render_args, segment};
 pub use adapter::escape::EscapeRequest;
 pub use lifetime::create::{CreateAllocationRequest, CreateAllocationResponse, Sharing};
 pub use lifetime::device::DeviceLoss;
+pub use lifetime::nt_object::{
+    NtAccess, NtHandleId, NtHandleInfo, NtObjectKind, ShareObjectsRequest,
+};
+pub use lifetime::nt_open::OpenNtResourceResponse;
 pub use lifetime::process::{ProcessExit, ProcessId};
 pub use lifetime::retire::{DestroyAllocationRequest, DestroyTarget};
 pub use lifetime::share::{OpenResourceResponse, ShareInfo};
@@ -73,6 +77,7 @@ pub use sync::keyed_mutex::{
     AcquireKeyedMutexResponse, CreateKeyedMutexRequest, CreateKeyedMutexResponse,
     ReleaseKeyedMutexRequest,
 };
+pub use sync::nt_hold::{OpenNtSyncRequest, OpenSyncResponse};
 pub use sync::{CreateSyncRequest, CreateSyncResponse, SyncKind};
 
 // Objects, handles and ranges.

@@ -18,6 +18,7 @@ mod client;
 mod client_address;
 mod client_keyed_mutex;
 mod client_memory;
+mod client_nt_share;
 mod client_priority;
 mod client_render;
 mod client_sync;
@@ -29,6 +30,10 @@ mod entry;
 mod escape;
 mod keyed_mutex;
 mod lock;
+mod nt_attributes;
+mod nt_handles;
+mod nt_open;
+mod nt_share;
 mod offer;
 mod paging_queue;
 mod render;
@@ -42,12 +47,14 @@ mod sync;
 mod table;
 mod wait;
 
-// Which process calls, and whether its pointers are checked.
+// Which process calls, whether its pointers are checked, and what numbers its NT handles have.
+pub use nt_handles::{NtHandles, ProcessAccess};
 pub use session::Session;
 
 // The entry points under their Windows names, and the table of them. The macro
 // `for_each_entry_point` has the same rows.
 pub use entry::{EntryPoint, EntryRow};
+pub use nt_share::share_objects_by_value;
 pub use table::*;
 
 // The same calls in safe Rust, for scenarios and tests.
@@ -56,6 +63,7 @@ pub use client::{
 };
 pub use client_keyed_mutex::KeyedMutex;
 pub use client_memory::{PagingQueue, PagingStatus};
+pub use client_nt_share::OpenedBundle;
 pub use client_priority::AllocationSelection;
 pub use client_render::{RenderCommand, RenderContext};
 pub use client_sync::{CpuWait, NewSync, SyncObject};

@@ -1,6 +1,7 @@
 //! A session: which process calls which kernel, and the events at the start and end of a call.
 
 use crate::claims::{DirectCopy, PointerTrust};
+use crate::nt_handles::NtHandles;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
 use flight::{CallerGuard, Component, EventKind, Hex, Log, RuleId};
@@ -15,6 +16,8 @@ pub struct Session {
     trust: PointerTrust,
     /// The component that is blamed for rules that its calls break.
     component: Component,
+    /// The NT handles of the process; `None` if they are numbers of the kernel.
+    pub(crate) nt_handles: Option<Arc<dyn NtHandles>>,
 }
 
 impl Session {
@@ -22,7 +25,8 @@ impl Session {
     /// contracts of the entry points.
     pub fn open(kernel: &Arc<Kernel>) -> Self {
         let (kernel, process) = (kernel.clone(), kernel.open_process());
-        Self { kernel, process, trust: PointerTrust::Trusted, component: Component::Client }
+        let (trust, component) = (PointerTrust::Trusted, Component::Client);
+        Self { kernel, process, trust, component, nt_handles: None }
     }
 
     /// A new process of the kernel. Its pointers are checked: they may be any number. Memory that
@@ -36,6 +40,12 @@ impl Session {
     /// cannot.
     pub fn guarded_by(kernel: &Arc<Kernel>, copy: DirectCopy) -> Self {
         Self { trust: PointerTrust::guarded_by(Some(copy)), ..Self::open(kernel) }
+    }
+
+    /// The same process, whose NT handles get their numbers elsewhere.
+    #[must_use]
+    pub fn with_nt_handles(self, nt_handles: Arc<dyn NtHandles>) -> Self {
+        Self { nt_handles: Some(nt_handles), ..self }
     }
 
     /// The same process, for calls that another component in it makes, such as a user-mode

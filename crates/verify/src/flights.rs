@@ -5,6 +5,7 @@ use crate::flights_memory::MEMORY;
 use crate::flights_stream::STREAM;
 use crate::flights_sync::SYNC;
 use crate::keyed_mutex::tests::KEYED;
+use crate::nt_share::tests::NT_SHARED;
 use crate::rule::ALL;
 use crate::script::fly;
 use crate::{Severity, find};
@@ -233,7 +234,8 @@ const RECOVERY: &str = "
 #[test]
 fn a_good_flight_is_quiet_and_judged_by_every_history_rule() {
     let flight =
-        [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES, RECOVERY, STREAM].concat();
+        [GOOD, ALONE, SECOND, MEMORY, KEYED, NT_SHARED, POWER, SYNC, ADDRESSES, RECOVERY, STREAM]
+            .concat();
     let verifier = fly(&flight);
     assert_eq!(verifier.findings(), []);
     for rule in ALL.iter().copied().flatten() {

@@ -22,6 +22,7 @@ impl Shadows {
                 let resource = Resource {
                     adapter: adapter.into(),
                     global,
+                    nt: sharing == "nt",
                     live,
                     members_destroyed,
                     destroyed_in,

@@ -175,11 +175,17 @@ fn last_view(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
+    let holds = shadows.nt_holds_of(event.subject);
     Verdict::holds_if(
-        resource.views == 0,
+        resource.views == 0 && holds == 0,
         Component::Kernel,
         "DxgkDdiDestroyAllocation, DestroyResource",
-        || format!("{} is destroyed, but {} devices have it open", event.subject, resource.views),
+        || {
+            format!(
+                "{} is destroyed, but {} devices have it open, and {holds} NT objects keep it",
+                event.subject, resource.views
+            )
+        },
     )
 }
 

@@ -112,6 +112,20 @@ int32_t windtunnel_event_is_set(HANDLE event);
 NTSTATUS windtunnel_event_reset(HANDLE event);
 NTSTATUS windtunnel_event_wait(HANDLE event);
 NTSTATUS windtunnel_event_close(HANDLE event);
+
+/*
+ * NT handles are file descriptors: close, dup and SCM_RIGHTS work on them. These write the type
+ * (DxgkSharedResource, DxgkSharedSyncObject) and the name of what an NT handle refers to, in UTF-8
+ * and with a zero at the end. On Windows NtQueryObject does it.
+ */
+NTSTATUS windtunnel_nt_handle_type(HANDLE handle, char *text, size_t size);
+NTSTATUS windtunnel_nt_handle_name(HANDLE handle, char *text, size_t size);
+
+/*
+ * A process handle (hProcess) with these PROCESS_ rights: a descriptor of the process, as of
+ * pidfd_open. On Windows OpenProcess returns it.
+ */
+HANDLE windtunnel_process_open(uint32_t pid, uint32_t access);
 ";
 
 const END: &str = "
@@ -209,8 +223,8 @@ fn define(text: &mut String, definition: &Definition) {
                 line(text, format_args!("typedef {declared};"));
             }
         }
-        Definition::Constant { name, value } => line(text, format_args!("#define {name} {value}")),
-        Definition::Status { name, value } => {
+        // A client may have the constants and statuses of another header.
+        Definition::Constant { name, value } | Definition::Status { name, value } => {
             line(text, format_args!("#ifndef {name}\n#define {name} {value}\n#endif"));
         }
         Definition::Values { name, values } => {
@@ -288,7 +302,8 @@ fn prototypes(entries: &[Entry]) -> String {
     let mut text = String::from("\n");
     for it in entries {
         let pointer = declare(&it.pointer, "args", false).unwrap_or_default();
-        line(&mut text, format_args!("NTSTATUS {}({pointer});", it.name));
+        let parameters = if it.parameters.is_empty() { &pointer } else { it.parameters };
+        line(&mut text, format_args!("NTSTATUS {}({parameters});", it.name));
     }
     text
 }

@@ -12,6 +12,7 @@
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::device::Device;
 use crate::lifetime::handle_data::HandleDataReference;
+use crate::lifetime::nt_object::NtState;
 use crate::lifetime::retire::Retirement;
 use crate::objects::view::View;
 use flight::Subject;
@@ -29,6 +30,8 @@ pub(crate) struct LifetimeState {
     pub(super) handle_data: BTreeMap<u32, HandleDataReference>,
     /// The last number of a handle data reference.
     pub(super) last_handle_data: u32,
+    /// NT handles and what they refer to.
+    pub(super) nt: NtState,
 }
 
 impl LifetimeState {
@@ -39,7 +42,7 @@ impl LifetimeState {
 
     /// Whether a retirement waits to be run.
     pub(crate) fn has_jobs(&self) -> bool {
-        !self.jobs.is_empty()
+        !self.jobs.is_empty() || self.nt.has_jobs()
     }
 
     /// The device of a retirement, unless the retirement has ended.

@@ -31,7 +31,6 @@ mod global_kernel;
 mod internal;
 mod nt_descriptors;
 mod nt_names;
-mod processes;
 mod report;
 mod signal_changes;
 mod signals;
@@ -46,6 +45,5 @@ pub use events::{
     windtunnel_event_reset, windtunnel_event_wait,
 };
 
-// The type and name of an NT handle, and process handles: system calls of Windows.
+// The type and name of an NT handle, which a system call of Windows returns.
 pub use nt_names::{windtunnel_nt_handle_name, windtunnel_nt_handle_type};
-pub use processes::windtunnel_process_open;

@@ -20,7 +20,7 @@ use kernel::NtHandleId;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use thunk::{NtHandles, ProcessAccess};
+use thunk::NtHandles;
 
 /// The lowest number of an NT handle: not one of the standard streams.
 const LOWEST: libc::c_int = 3;
@@ -111,7 +111,7 @@ fn is_reading_end(number: libc::c_int) -> bool {
 }
 
 /// The number of a client's handle as a descriptor.
-pub(crate) fn descriptor(number: usize) -> Option<libc::c_int> {
+fn descriptor(number: usize) -> Option<libc::c_int> {
     libc::c_int::try_from(number).ok().filter(|number| *number > 0)
 }
 
@@ -159,10 +159,6 @@ impl NtHandles for NtDescriptors {
             }
         }
         closed
-    }
-
-    fn find_process(&self, number: usize) -> Option<ProcessAccess> {
-        crate::processes::find(number)
     }
 }
 

@@ -460,6 +460,9 @@ events! {
     SyncHandlesReturned "sync.handles-returned" { handle: Hex, global: Hex }
     /// A client opens the object by a global handle.
     SyncOpened "sync.opened" { process: Subject, global: Hex }
+    /// A handle of the object that was opened by an NT handle has fewer rights: it may not be
+    /// signaled (`no_signal`) or waited for (`no_wait`) through it.
+    SyncRestricted "sync.restricted" { process: Subject, handle: Hex, no_signal: bool, no_wait: bool }
     /// A client closes a handle of the object. `handles` are left, of all clients.
     SyncClosed "sync.closed" { process: Subject, handles: u32 }
     /// The object is destroyed: it has no handle, and no queued work uses it.

@@ -48,7 +48,7 @@ mod table;
 mod wait;
 
 // Which process calls, whether its pointers are checked, and what numbers its NT handles have.
-pub use nt_handles::{NtHandles, ProcessAccess};
+pub use nt_handles::NtHandles;
 pub use session::Session;
 
 // The entry points under their Windows names, and the table of them. The macro

@@ -30,20 +30,6 @@ pub trait NtHandles: Send + Sync {
 
     /// The NT handles that were closed since the last call.
     fn take_closed(&self) -> Vec<NtHandleId>;
-
-    /// What a process handle allows; `None` if the number is none.
-    fn find_process(&self, number: usize) -> Option<ProcessAccess>;
-}
-
-/// What a process handle allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessAccess {
-    /// The number of the process.
-    pub pid: u32,
-    /// Information about the process can be queried (`PROCESS_QUERY_INFORMATION`).
-    pub query: bool,
-    /// The process is the caller's own.
-    pub is_own: bool,
 }
 
 impl Session {

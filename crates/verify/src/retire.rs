@@ -181,10 +181,11 @@ fn last_view(event: &Event, shadows: &Shadows) -> Verdict {
         Component::Kernel,
         "DxgkDdiDestroyAllocation, DestroyResource",
         || {
-            format!(
-                "{} is destroyed, but {} devices have it open, and {holds} NT objects keep it",
-                event.subject, resource.views
-            )
+            let (subject, views) = (event.subject, resource.views);
+            if views > 0 {
+                return format!("{subject} is destroyed, but {views} devices have it open");
+            }
+            format!("{subject} is destroyed, but {holds} NT objects keep it alive")
         },
     )
 }

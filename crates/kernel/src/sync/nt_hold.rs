@@ -10,7 +10,7 @@ use crate::state::KernelState;
 use crate::sync::keyed_mutex::KeyedMutex;
 use crate::sync::waits::SyncPoint;
 use crate::sync::{OpenedSync, SyncObject, SyncValue};
-use flight::EventKind;
+use flight::{EventKind, Hex, Subject};
 
 /// A synchronization object that is opened by an NT handle (`D3DKMTOpenSyncObjectFromNtHandle2`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +71,16 @@ impl Kernel {
             let opened = OpenedSync { device, process: process.0, handle, no_signal, no_wait };
             it.opened.push(opened);
         }
+        if request.no_signal || request.no_wait {
+            let (process, OpenNtSyncRequest { no_signal, no_wait, .. }) =
+                (process.subject(), *request);
+            self.log.emit(number.subject(), || EventKind::SyncRestricted {
+                process,
+                handle: Hex(handle.0),
+                no_signal,
+                no_wait,
+            });
+        }
         let is_monitored = matches!(it.state, SyncValue::Monitored { .. });
         let value = it.value_address();
         self.publish_handle(state, process.0, reserved, number.into());
@@ -117,12 +127,7 @@ impl Kernel {
     }
 
     /// Logs that a client opened an object by an NT handle.
-    pub(crate) fn log_part_opened(
-        &self,
-        object: flight::Subject,
-        process: ProcessId,
-        of: flight::Subject,
-    ) {
+    pub(crate) fn log_part_opened(&self, object: Subject, process: ProcessId, of: Subject) {
         let process = process.subject();
         self.log.emit(object, || EventKind::NtPartOpened { process, of });
     }

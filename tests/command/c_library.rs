@@ -91,6 +91,8 @@ fn the_library_exports_exactly_the_names_of_the_support_table() {
         "windtunnel_event_reset",
         "windtunnel_event_wait",
         "windtunnel_event_close",
+        "windtunnel_nt_handle_name",
+        "windtunnel_nt_handle_type",
     ];
     // Functions of the C library, to note the client's changes of its signals.
     let signals = ["sigaction", "signal", "__sysv_signal", "pthread_sigmask", "sigprocmask"];
@@ -238,6 +240,14 @@ fn threads_take_turns_and_an_impossible_key_is_reported() {
         "{report}"
     );
     assert!(report.ends_with("1 error, 0 warnings, 0 notes, 0 objects left alive\n"), "{report}");
+}
+
+#[test]
+fn nt_handles_are_descriptors_and_answer_as_windows_does() {
+    let (output, report) = run(&build_c("tests/c/nt_handles.c"));
+    assert!(output.ends_with("nt_handles: all as observed\n"), "{output}");
+    assert!(!report.contains("who      kernel") && !report.contains("WT-"), "{report}");
+    assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
 }
 
 /// The report of a client that two tests read.

@@ -16,7 +16,7 @@ use thunk::Session;
 /// The arena: two pages, and behind them one inaccessible page.
 const LENGTH: usize = 0x2000;
 /// The offset of made-up arguments.
-const USED: usize = 0x1100;
+const USED: usize = 0x1300;
 
 /// The offset of each entry's arguments in a call that is not hostile about them.
 const ENUM: usize = 0x000;
@@ -59,6 +59,18 @@ const OPERATIONS: usize = 0x1060;
 const RESIDENT: usize = 0x10a0;
 const EVICT: usize = 0x10d0;
 const LIST: usize = 0x10f0;
+const NT_SHARE: usize = 0x1100;
+const NT_OBJECTS: usize = 0x1128;
+const NT_HANDLE: usize = 0x1138;
+const NT_ATTRIBUTES: usize = 0x1140;
+const NT_NAME: usize = 0x1170;
+const NT_BY_NAME: usize = 0x1180;
+const NT_QUERY: usize = 0x1198;
+const NT_OPEN: usize = 0x11c0;
+const NT_SYNC: usize = 0x1228;
+const NT_SYNC_2: usize = 0x1238;
+const NT_MUTEX: usize = 0x1290;
+const NT_LUID: usize = 0x12b0;
 
 /// The drivers of the flights; the input bytes select one.
 const DRIVERS: [&str; 3] = ["softgpu", "softgpu-gpummu", "softgpu-allocation-lists"];
@@ -150,6 +162,26 @@ impl Arena {
         self.set(OPEN + 16, self.address(INFOS));
         self.furnish_objects();
         self.furnish_memory();
+        self.furnish_nt_handles();
+    }
+
+    /// As above, for NT handles.
+    fn furnish_nt_handles(&self) {
+        self.set(NT_SHARE, 1_u32);
+        self.set(NT_SHARE + 8, self.address(NT_OBJECTS));
+        self.set(NT_SHARE + 16, self.address(NT_ATTRIBUTES));
+        self.set(NT_SHARE + 24, 0x1000_0000_u32);
+        self.set(NT_SHARE + 32, self.address(NT_HANDLE));
+        self.set(NT_ATTRIBUTES, 48_u32);
+        self.set(NT_ATTRIBUTES + 16, self.address(NT_NAME));
+        self.set(NT_NAME, 8_u16);
+        self.set(NT_NAME + 8, self.address(PRIVATE));
+        self.set(NT_BY_NAME, 0x1000_0000_u32);
+        self.set(NT_BY_NAME + 8, self.address(NT_ATTRIBUTES));
+        self.set(NT_OPEN + 16, 1_u32);
+        self.set(NT_OPEN + 24, self.address(INFOS));
+        self.set(NT_OPEN + 64, 0x80_u32);
+        self.set(NT_OPEN + 72, self.address(PRIVATE));
     }
 
     /// As above, for keyed mutexes and synchronisation objects.
@@ -234,6 +266,17 @@ impl Arena {
         ] {
             self.set(to, self.get::<u32>(from));
         }
+        self.set(
+            NT_OBJECTS,
+            self.get::<u32>(if self.get::<u8>(PRIVATE) % 2 == 0 { CREATE + 4 } else { SYNC + 88 }),
+        );
+        for to in [NT_QUERY, NT_OPEN] {
+            self.set(to, self.get::<u32>(DEVICE + 12));
+        }
+        self.set(NT_SYNC_2 + 8, self.get::<u32>(DEVICE + 12));
+        for to in [NT_QUERY + 8, NT_OPEN + 8, NT_SYNC, NT_SYNC_2, NT_MUTEX, NT_LUID + 8] {
+            self.set(to, self.get::<u64>(NT_HANDLE));
+        }
         for to in [FREE + 8, OPERATIONS + 8] {
             self.set(to, self.get::<u64>(RESERVE + 56));
         }
@@ -314,6 +357,15 @@ entries! {
     D3DKMTReserveGpuVirtualAddress RESERVE;
     D3DKMTFreeGpuVirtualAddress FREE;
     D3DKMTUpdateGpuVirtualAddress UPDATE;
+    D3DKMTShareObjects NT_SHARE;
+    D3DKMTOpenNtHandleFromName NT_BY_NAME;
+    D3DKMTOpenSyncObjectNtHandleFromName NT_BY_NAME;
+    D3DKMTQueryResourceInfoFromNtHandle NT_QUERY;
+    D3DKMTOpenResourceFromNtHandle NT_OPEN;
+    D3DKMTOpenSyncObjectFromNtHandle NT_SYNC;
+    D3DKMTOpenSyncObjectFromNtHandle2 NT_SYNC_2;
+    D3DKMTOpenKeyedMutexFromNtHandle NT_MUTEX;
+    D3DKMTGetSharedResourceAdapterLuid NT_LUID;
 }
 
 /// Creates the objects it needs, as far as its driver supports them.

@@ -168,11 +168,12 @@ impl Miniport for VariantDriver {
         if self.fails_open.load(SeqCst) {
             return Err(DriverError::NoMemory);
         }
-        let OpenAllocationArgs { device, mut views, create, private } = args;
+        let OpenAllocationArgs { device, mut views, create, read_only, private } = args;
         for view in &mut views {
             self.write_private_byte(view.private, 1, b'o');
         }
-        self.driver.open_allocations(at, OpenAllocationArgs { device, views, create, private })
+        let args = OpenAllocationArgs { device, views, create, read_only, private };
+        self.driver.open_allocations(at, args)
     }
 
     fn close_allocations(

@@ -37,6 +37,7 @@ fn generate() -> Result<Vec<(PathBuf, String)>, String> {
         "kmt/memory",
         "kmt/sync",
         "kmt/keyed",
+        "kmt/nt_share",
         "kmt/adapter",
         "kmt/adapter_info",
         "kmt/device",

@@ -71,6 +71,22 @@ pub struct UNICODE_STRING {
 }
 layout! { UNICODE_STRING: 16 { Length: 0, MaximumLength: 2, Buffer: 8 } }
 
+/// The attributes of a named object, or of a handle.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct OBJECT_ATTRIBUTES {
+    pub Length: u32,
+    pub RootDirectory: HANDLE,
+    pub ObjectName: *mut UNICODE_STRING,
+    pub Attributes: u32,
+    pub SecurityDescriptor: PVOID,
+    pub SecurityQualityOfService: PVOID,
+}
+layout! { OBJECT_ATTRIBUTES: 48 {
+    Length: 0, RootDirectory: 8, ObjectName: 16, Attributes: 24, SecurityDescriptor: 32,
+    SecurityQualityOfService: 40,
+} }
+
 /// A memory descriptor list: pages of the machine's memory, in order. Their numbers, 64 bits each,
 /// follow the structure.
 #[repr(C)]

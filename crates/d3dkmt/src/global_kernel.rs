@@ -3,6 +3,7 @@
 
 use crate::call_site::CallSite;
 use crate::internal::Workers;
+use crate::nt_descriptors::NtDescriptors;
 use crate::process_handles::Descriptors;
 use crate::report::Report;
 use crate::{
@@ -176,7 +177,8 @@ impl GlobalKernel {
         // After the handler of the report, which it calls.
         claim_copy::install();
         let session = Session::guarded_by(&kernel, claim_copy::DIRECT_ACCESS)
-            .with_process_handles(Arc::new(Descriptors));
+            .with_process_handles(Arc::new(Descriptors))
+            .with_nt_handles(Arc::new(NtDescriptors::default()));
         Some(Self { host, session, report, over: AtomicBool::new(false) })
     }
 

@@ -30,6 +30,8 @@ mod faults;
 mod fork;
 mod global_kernel;
 mod internal;
+mod nt_descriptors;
+mod nt_names;
 mod process_handles;
 mod report;
 mod reserve;
@@ -57,3 +59,6 @@ pub use events::{
 
 // Processes for clients in C, which have no `OpenProcess` here.
 pub use process_handles::windtunnel_process_open;
+
+// The type and name of an NT handle, which a system call of Windows returns.
+pub use nt_names::{windtunnel_nt_handle_name, windtunnel_nt_handle_type};

@@ -50,6 +50,8 @@ struct ReportState {
     calls: BTreeMap<u32, Arc<CallSite>>,
     /// Live handles, with the call that created each.
     handles: BTreeMap<u32, HandleOrigin>,
+    /// What open NT handles refer to, with the call that shared it.
+    nt_objects: BTreeMap<Subject, Option<Arc<CallSite>>>,
     /// For each finding of a client, by its index, the first call that broke the rule.
     breaches: BTreeMap<usize, Arc<CallSite>>,
 }
@@ -88,6 +90,13 @@ impl Report {
                 }
                 EventKind::HandleClosed { handle, .. } => {
                     state.handles.remove(&handle.0);
+                }
+                EventKind::NtObjectCreated { .. } => {
+                    let created_at = state.calls.get(&event.thread).cloned();
+                    state.nt_objects.insert(event.subject, created_at);
+                }
+                EventKind::NtObjectEnded {} => {
+                    state.nt_objects.remove(&event.subject);
                 }
                 EventKind::Leave { .. } => {
                     state.calls.remove(&event.thread);
@@ -251,6 +260,7 @@ pub(crate) extern "C" fn write_at_exit() {
 
 /// The live objects, each with the call that created it.
 fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> Leaks {
+    tunnel.host.adopt("exit", |at| tunnel.session.collect_closed_nt_handles(at));
     watch.observe(tunnel.session.kernel().log());
     leaks(&watch.state())
 }
@@ -258,21 +268,23 @@ fn describe_leaks(watch: &Report, tunnel: &GlobalKernel) -> Leaks {
 fn leaks(state: &ReportState) -> Leaks {
     let mut text = String::new();
     for (handle, name) in &state.handles {
-        let call_site = match &name.created_at {
-            Some(call_site) => {
-                let callers = call_site.callers().join("\n    called by ");
-                format!("{}, called by {callers}", call_site.call)
-            }
-            None => "a call that was not observed".to_owned(),
-        };
+        let (object, origin) = (describe_subject(name.of), origin(name.created_at.as_deref()));
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "  {handle:#010x} {}: created by {call_site}",
-            describe_subject(name.of)
-        );
+        let _ = writeln!(text, "  {handle:#010x} {object}: created by {origin}");
     }
-    Leaks { count: state.handles.len(), text }
+    for (object, created_at) in &state.nt_objects {
+        let origin = origin(created_at.as_deref());
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {object}, which has an open NT handle: created by {origin}");
+    }
+    Leaks { count: state.handles.len() + state.nt_objects.len(), text }
+}
+
+/// The call that created an object, with its callers.
+fn origin(created_at: Option<&CallSite>) -> String {
+    let Some(call_site) = created_at else { return "a call that was not observed".to_owned() };
+    let callers = call_site.callers().join("\n    called by ");
+    format!("{}, called by {callers}", call_site.call)
 }
 
 /// The client's term for a subject.

@@ -172,6 +172,31 @@ events! {
     /// An opener receives the data: `written` is the reported size of the private data, `copied`
     /// the number of bytes copied in all.
     ShareOpened "share.opened" { written: u64, copied: u64 }
+    /// A client shares objects by an NT handle: one resource, one synchronization object, or a
+    /// bundle of a resource, a keyed mutex and a synchronization object. `name` is empty if the NT
+    /// object has none. `access` is what the first NT handle may do.
+    NtObjectCreated "nt-object.created" {
+        process: Subject, name: Text, access: Text, resource: Option<Subject>,
+        keyed_mutex: Option<Subject>, sync: Option<Subject>
+    }
+    /// A client gets another NT handle: by `name`, or as a duplicate, without one.
+    NtObjectOpened "nt-object.opened" { process: Subject, name: Text, access: Text }
+    /// A client opens the resource of an NT object. `read_only` is what the driver is told.
+    NtResourceOpened "nt-object.resource-opened" {
+        process: Subject, resource: Subject, access: Text, read_only: bool
+    }
+    /// A client opens an object of an NT object that is not a resource.
+    NtPartOpened "nt-object.part-opened" { process: Subject, of: Subject }
+    /// An NT handle is closed. `handles` are left, of all processes.
+    NtHandleClosed "nt-object.handle-closed" { handles: u32 }
+    /// The last NT handle is closed: the NT object keeps no object alive any more, and its name is
+    /// free.
+    NtObjectEnded "nt-object.ended" {}
+    /// No NT object has the name that a client looks up. Subject: the process.
+    NtNameNotFound "nt-name.not-found" { name: Text }
+    /// A call with an NT handle fails. Subject: the process. Whether the device is one, and what
+    /// the NT handle is: `good`, `invalid` or of `another-type`.
+    NtOpenFailed "nt-open.failed" { call: Text, device: bool, handle: Text, status: Hex }
     /// A device has a view of a resource.
     ResourceViewOpened "resource-view.opened" { resource: Subject, device: Subject }
     /// The resource view's handle is closed by a destroy call of `by`.
@@ -463,6 +488,9 @@ events! {
     SyncHandlesReturned "sync.handles-returned" { handle: Hex, global: Hex }
     /// A client opens the object by a global handle.
     SyncOpened "sync.opened" { process: Subject, global: Hex }
+    /// A handle of the object that was opened by an NT handle has fewer rights: it may not be
+    /// signaled (`no_signal`) or waited for (`no_wait`) through it.
+    SyncRestricted "sync.restricted" { process: Subject, handle: Hex, no_signal: bool, no_wait: bool }
     /// A client closes a handle of the object. `handles` are left, of all clients.
     SyncClosed "sync.closed" { process: Subject, handles: u32 }
     /// The object is destroyed: it has no handle, and no queued work uses it.

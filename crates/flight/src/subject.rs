@@ -75,6 +75,8 @@ pub enum Kind {
     Frame,
     /// A minidriver's position in a pin's queue of frames.
     StreamPointer,
+    /// What NT handles refer to: one shared object, or a bundle of three.
+    NtObject,
 }
 
 /// The subject of an event: the third device, the first driver pointer.
@@ -123,6 +125,7 @@ const KINDS: &[(Kind, &str)] = &[
     (Kind::Allocator, "allocator"),
     (Kind::Frame, "frame"),
     (Kind::StreamPointer, "stream-pointer"),
+    (Kind::NtObject, "nt-object"),
 ];
 
 static PREFIXES: [Padded<{ Kind::PREFIX_LENGTH }>; KINDS.len()] = {

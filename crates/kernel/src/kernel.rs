@@ -80,7 +80,8 @@ impl Kernel {
         loop {
             // No retirement is left to try.
             let Some(job) = self.state.lock().lifetime.job(place) else {
-                return self.try_recover(at)
+                return self.try_nt_end(at)
+                    || self.try_recover(at)
                     || self.try_preempt(at)
                     || self.try_cancel(at)
                     || self.try_submit(at)

@@ -51,6 +51,10 @@ pub use adapter::escape::EscapeRequest;
 pub use adapter::query::{AdapterInfo, SegmentUse, TranslationInfo};
 pub use lifetime::create::{CreateAllocationRequest, CreateAllocationResponse, Sharing};
 pub use lifetime::device::DeviceLoss;
+pub use lifetime::nt_object::{
+    NtAccess, NtHandleId, NtHandleInfo, NtObjectKind, ShareObjectsRequest,
+};
+pub use lifetime::nt_open::OpenNtResourceResponse;
 pub use lifetime::ownership::SourceOwnership;
 pub use lifetime::process::{ProcessExit, ProcessId};
 pub use lifetime::retire::{DestroyAllocationRequest, DestroyTarget};
@@ -76,6 +80,7 @@ pub use sync::keyed_mutex::{
     AcquireKeyedMutexResponse, CreateKeyedMutexRequest, CreateKeyedMutexResponse,
     ReleaseKeyedMutexRequest,
 };
+pub use sync::nt_hold::{OpenNtSyncRequest, OpenSyncResponse};
 pub use sync::{CreateSyncRequest, CreateSyncResponse, SyncKind};
 
 // Objects, handles and ranges.

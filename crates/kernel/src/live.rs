@@ -19,6 +19,7 @@ impl Kernel {
         state.memory.list_instances(&mut all);
         state.list_processes(&mut all);
         state.list_keyed_mutexes(&mut all);
+        state.list_nt_objects(&mut all);
         LiveObjects { objects: sort_by_owner(all) }
     }
 }
@@ -113,6 +114,9 @@ impl KernelState {
             });
         }
         why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
+        if it.nt_holds > 0 {
+            why.push(format!("kept by {} NT objects", it.nt_holds));
+        }
         if !it.members.is_empty() {
             why.push(format!("has {} members", it.members.len()));
         }

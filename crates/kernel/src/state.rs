@@ -122,11 +122,13 @@ impl KernelState {
                 return Err(format!("{number} is not listed at its resource"));
             }
             self.validate_instances(number, allocation)?;
-            if allocation.views.is_empty() && !allocation.in_transition {
+            let held = allocation.in_transition || self.is_nt_held(number);
+            if allocation.views.is_empty() && !held {
                 return Err(format!("{number} lives without a view"));
             }
         }
         self.validate_keyed_mutexes()?;
+        self.validate_nt_objects()?;
         self.lifetime.validate(&self.views)?;
         self.validate_spaces()
     }

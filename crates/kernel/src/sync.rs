@@ -5,8 +5,9 @@
 //!
 //! # Invariants
 //!
-//! 1. An object lives while any process has a local handle to it, or while queued or waiting work
-//!    uses it. Two counters record this: `handles` and `uses`.
+//! 1. An object lives while any process has a local handle to it, while an NT object keeps it, or
+//!    while queued or waiting work uses it. Three counters record this: `handles`, `nt_holds` and
+//!    `uses`.
 //! 2. A global handle keeps no object alive. The global handle is closed with the last local
 //!    handle.
 //! 3. A wait acquires all the objects it names, or none.
@@ -16,6 +17,7 @@
 pub(crate) mod cpu;
 pub(crate) mod event;
 pub(crate) mod keyed_mutex;
+pub(crate) mod nt_hold;
 pub(crate) mod state;
 pub(crate) mod waits;
 
@@ -36,7 +38,7 @@ use crate::objects::handle_table::ObjectId;
 use crate::state::KernelState;
 use event::Event;
 use flight::invariant;
-use flight::{Component, EventKind, Hex, LiveObject, RuleId, Run, Subject};
+use flight::{Component, EventKind, Hex, LiveObject, RuleId, Subject};
 pub(crate) use waits::SyncPoints;
 use waits::{GpuWait, SyncPoint};
 
@@ -54,6 +56,12 @@ pub(crate) struct SyncObject {
     /// Number of local handles, in all processes.
     pub(crate) handles: u32,
     pub(crate) global: Option<Handle>,
+    /// Whether NT handles can be created for it.
+    nt_shared: bool,
+    /// Number of NT objects that keep it alive.
+    nt_holds: u32,
+    /// The handles that were opened for a device, by an NT handle.
+    opened: Vec<OpenedSync>,
     /// Number of queued or waiting operations that use it.
     pub(crate) uses: u32,
     /// It may not be signaled through the first handle (`NoSignal`).
@@ -69,10 +77,22 @@ pub(crate) struct SyncObject {
     signal_dropped: bool,
     /// The value has 32 bits.
     is_32_bit: bool,
-    /// The page that holds the value, and the address at which the client's CPU reads it.
-    cpu_mapping: Option<(Run, usize)>,
+    /// The page that holds the value, mapped where the client's CPU reads it.
+    cpu_mapping: Option<UserMapping>,
     /// The bytes last written to that page.
     last_shown: [u8; 8],
+}
+
+/// A local handle that was opened for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OpenedSync {
+    device: Id<Device>,
+    process: Id<Process>,
+    handle: Handle,
+    /// It may not be signaled through this handle (`NoSignal`).
+    no_signal: bool,
+    /// It may not be waited for through this handle (`NoWait`).
+    no_wait: bool,
 }
 
 /// The type and current value of an object.
@@ -212,6 +232,16 @@ impl SyncValue {
 }
 
 impl SyncObject {
+    /// Whether a handle, an NT object or an operation keeps it alive.
+    fn is_used(&self) -> bool {
+        self.handles > 0 || self.nt_holds > 0 || self.uses > 0
+    }
+
+    /// The address at which the CPU reads the value, or zero.
+    fn value_address(&self) -> usize {
+        self.cpu_mapping.as_ref().map_or(0, |mapping| mapping.view)
+    }
+
     /// The highest value that the fence can have.
     fn maximum(&self) -> u64 {
         if self.is_32_bit { u64::from(u32::MAX) } else { u64::MAX }
@@ -260,6 +290,9 @@ impl Kernel {
             state: request.kind.state(event),
             handles: 1,
             global: None,
+            nt_shared: request.sharing == Sharing::Nt,
+            nt_holds: 0,
+            opened: Vec::new(),
             uses: 0,
             no_signal: request.no_signal,
             no_wait: request.no_wait,
@@ -274,7 +307,7 @@ impl Kernel {
             match state.global_handles.reserve() {
                 Ok(global) => Some(global),
                 Err(why) => {
-                    state.unmap_value(&made);
+                    drop(made);
                     self.cancel_handle(state, process.0, name);
                     return Err(why.into());
                 }
@@ -301,7 +334,7 @@ impl Kernel {
         let result = CreateSyncResponse {
             handle: made.handle,
             global: made.global,
-            value: made.cpu_mapping.map_or(0, |pair| pair.1),
+            value: made.value_address(),
             object: subject,
         };
         if matches!(made.state, SyncValue::Mutex { .. }) {
@@ -363,11 +396,14 @@ impl Kernel {
         self.judge_shown_value(state, number);
         let it = &mut state.sync.objects[number];
         it.handles -= 1;
+        it.opened.retain(|opened| (opened.process, opened.handle) != (process, handle));
+        let (handles, late) = (it.handles, it.unwait_on_last_close);
+        // An NT object can give new handles of it.
+        let last = handles == 0 && it.nt_holds == 0;
         let notice = match it.state {
-            SyncValue::Notification { event } if it.handles == 0 => Some(event),
+            SyncValue::Notification { event } if last => Some(event),
             _ => None,
         };
-        let (handles, late) = (it.handles, it.unwait_on_last_close);
         let global = if handles == 0 { it.global.take() } else { None };
         self.log.emit(number.subject(), || EventKind::SyncClosed {
             process: process.subject(),
@@ -383,8 +419,8 @@ impl Kernel {
         // or, with the flag, when the last one is (documented).
         let local = |wait: &GpuWait| wait.process == process && wait.handles.contains(&handle);
         let point = SyncPoint::Object(number);
-        self.release_cpu_waits(state, point, |wait| handles == 0 || (!late && local(wait)));
-        if handles == 0 {
+        self.release_cpu_waits(state, point, |wait| last || (!late && local(wait)));
+        if last {
             // A context's wait is released with the last handle (our decision).
             self.recheck_waits(state, point);
         }
@@ -393,24 +429,21 @@ impl Kernel {
 
     /// Destroys an object that has no handle and no user.
     pub(crate) fn end_unused_sync(&self, state: &mut KernelState, number: Id<SyncObject>) {
-        if state
-            .sync
-            .objects
-            .get(number)
-            .is_none_or(|sync_object| sync_object.handles > 0 || sync_object.uses > 0)
-        {
+        if state.sync.objects.get(number).is_none_or(SyncObject::is_used) {
             return;
         }
-        let Some(it) = state.sync.objects.take(number) else { return };
+        let Some(mut it) = state.sync.objects.take(number) else { return };
         state.sync.mutexes.remove(&number);
-        state.unmap_value(&it);
+        if let Some(mapping) = it.cpu_mapping.take() {
+            state.unmap_from_user(it.device, mapping);
+        }
         self.log.emit(number.subject(), || EventKind::SyncDestroyed {});
         if let SyncValue::Notification { event } = it.state {
             state.release_event(event);
         }
     }
 
-    /// Closes the original handles of the objects that were created for a device.
+    /// Closes the handles that were created or opened for a device.
     ///
     /// WINDOWS: our decision; the documentation says only that a device is destroyed with its
     /// objects.
@@ -420,12 +453,18 @@ impl Kernel {
             return;
         }
         self.cancel_gpu_waits(state, |gpu_wait| gpu_wait.device == device);
-        let mine: Vec<(Id<SyncObject>, Id<Process>, Handle)> = state
-            .sync
-            .objects
-            .iter()
-            .filter(|(_, it)| it.device == device)
-            .filter_map(|(number, it)| Some((number, it.process?, it.handle)))
+        let handles = |it: &SyncObject| {
+            let created = it.process.filter(|_| it.device == device);
+            let created = created.map(|process| (process, it.handle));
+            let opened = it.opened.iter().filter(|opened| opened.device == device);
+            let opened = opened.map(|opened| (opened.process, opened.handle));
+            created.into_iter().chain(opened).collect::<Vec<_>>()
+        };
+        let all = state.sync.objects.iter().map(|(number, it)| (number, handles(it)));
+        let mine: Vec<(Id<SyncObject>, Id<Process>, Handle)> = all
+            .flat_map(|(number, list)| {
+                list.into_iter().map(move |(process, it)| (number, process, it))
+            })
             .collect();
         for (number, process, handle) in mine {
             if state.processes[process].handles.lookup(handle) == Ok(number.into()) {
@@ -515,24 +554,21 @@ impl Kernel {
     fn show_value(&self, state: &mut KernelState, number: Id<SyncObject>) -> Option<u64> {
         self.judge_shown_value(state, number);
         let it = state.sync.objects.get_mut(number)?;
-        let start = it.cpu_mapping?.0.start;
         let bytes = it.bytes(it.state.value());
+        let UserMapping { ram, run, .. } = it.cpu_mapping.as_ref()?;
         it.last_shown = bytes;
-        let adapter = it.adapter;
-        let ram = &state.adapter_memory(adapter)?.ram;
-        ram.write(start, &bytes);
+        ram.write(run.start, &bytes);
         let mut read = [0; 8];
-        ram.read(start, &mut read).then_some(u64::from_le_bytes(read))
+        ram.read(run.start, &mut read).then_some(u64::from_le_bytes(read))
     }
 
     /// Checks that the CPU has not written a fence's value: the mapping is read-only by contract,
     /// so only the kernel changes it.
     fn judge_shown_value(&self, state: &KernelState, number: Id<SyncObject>) {
         let it = &state.sync.objects[number];
-        let (written, Some((run, _))) = (it.last_shown, it.cpu_mapping) else { return };
-        let Some(memory) = state.adapter_memory(it.adapter) else { return };
+        let (written, Some(mapping)) = (it.last_shown, &it.cpu_mapping) else { return };
         let (mut read, subject) = ([0; 8], number.subject());
-        memory.ram.read(run.start, &mut read);
+        mapping.ram.read(mapping.run.start, &mut read);
         let broken = (read != written).then(|| {
             let [read, written] = [read, written].map(u64::from_le_bytes);
             format!(
@@ -563,6 +599,9 @@ impl KernelState {
             state: SyncValue::Notification { event },
             handles: 0,
             global: None,
+            nt_shared: false,
+            nt_holds: 0,
+            opened: Vec::new(),
             uses: 0,
             no_signal: false,
             no_wait: false,
@@ -577,22 +616,15 @@ impl KernelState {
 
     /// Allocates and maps a page for a fence's value. Returns `None` if the kernel cannot map the
     /// machine's memory.
-    fn map_value(&self, adapter: Id<Adapter>) -> Result<Option<(Run, usize)>, KernelError> {
+    fn map_value(&self, adapter: Id<Adapter>) -> Result<Option<UserMapping>, KernelError> {
         let Some(memory) = self.adapter_memory(adapter) else { return Ok(None) };
         let full = KernelError::NoMemory { trim: 0 };
         let run = memory.ram.allocate(PAGE).ok_or(full.clone())?;
         if let Some(view) = memory.ram.map(&[run]) {
-            Ok(Some((run, view)))
+            Ok(Some(UserMapping { ram: memory.ram.clone(), run, view }))
         } else {
             memory.ram.free(run);
             Err(full)
-        }
-    }
-
-    fn unmap_value(&mut self, it: &SyncObject) {
-        let ram = self.adapter_memory(it.adapter).map(|memory| memory.ram.clone());
-        if let (Some((run, view)), Some(ram)) = (it.cpu_mapping, ram) {
-            self.unmap_from_user(it.device, UserMapping { ram, run, view });
         }
     }
 
@@ -634,6 +666,9 @@ impl KernelState {
         let it = &self.sync.objects[number];
         let mut why = vec![format!("{} local handles", it.handles)];
         why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
+        if it.nt_holds > 0 {
+            why.push(format!("kept by {} NT objects", it.nt_holds));
+        }
         if it.uses > 0 {
             why.push(format!("used by {} queued or waiting operations", it.uses));
         }

@@ -167,7 +167,7 @@ impl TableDriver {
     ) -> DriverResult<CallList<DriverView>> {
         let call = self.table.DxgkDdiOpenAllocation.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
-        let OpenAllocationArgs { device, views, create, private: common } = open_args;
+        let OpenAllocationArgs { device, views, create, read_only, private: common } = open_args;
         let mut shared = PrivateData::copy(common)?;
         let copies = views.iter().map(|new_view| PrivateData::copy(new_view.private));
         let mut own = copies.collect::<DriverResult<Vec<_>>>()?;
@@ -179,7 +179,9 @@ impl TableDriver {
         };
         let handles = views.iter().map(|new_view| new_view.handle.0);
         let mut infos = ShownList::new(handles.zip(&mut own).map(info).collect());
-        let flags = if create { DXGK_OPENALLOCATIONFLAGS::Create } else { 0 };
+        let flag = |set: bool, bit: u32| if set { bit } else { 0 };
+        let flags = flag(create, DXGK_OPENALLOCATIONFLAGS::Create)
+            | flag(read_only, DXGK_OPENALLOCATIONFLAGS::ReadOnly);
         let args = DXGKARG_OPENALLOCATION {
             NumAllocations: count(infos.len())?,
             pOpenAllocation: infos.pointer(),

@@ -21,6 +21,9 @@ pub struct EntryRow {
     /// The caller's obligation besides valid pointers, as text, or empty. A caller with random
     /// arguments cannot fulfil it.
     pub requires: &'static str,
+    /// The parameters in C of an entry point that takes the members of its structure one by one;
+    /// empty for all others.
+    pub parameters: &'static str,
     /// The type of its argument, as in Rust: `*mut D3DKMT_ENUMADAPTERS2`.
     pub pointer: &'static str,
     /// The size of the structure that the argument points to.
@@ -50,6 +53,7 @@ macro_rules! entry_points {
             $(forwards_errors_of: $ddis:tt,)?
             $(missing: $missing:expr,)?
             $(requires: $requires:literal,)?
+            $(parameters: $parameters:literal,)?
         }
     )+) => {
         $(
@@ -83,6 +87,7 @@ macro_rules! entry_points {
                 statuses: $crate::entry::listed!(statuses $statuses),
                 forwards_errors_of: $crate::entry::listed!(forwards_errors_of $($ddis)?),
                 requires: concat!($($requires)?),
+                parameters: concat!($($parameters)?),
                 pointer: concat!("*", stringify!($mutability), " ", stringify!($args)),
                 bytes: size_of::<abi::$module::$args>(),
                 call: |session: &Session, at: &mut Passive, args: *mut c_void| {

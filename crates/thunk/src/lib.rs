@@ -23,6 +23,7 @@ mod client;
 mod client_address;
 mod client_keyed_mutex;
 mod client_memory;
+mod client_nt_share;
 mod client_priority;
 mod client_render;
 mod client_shared;
@@ -35,6 +36,10 @@ mod entry;
 mod escape;
 mod keyed_mutex;
 mod lock;
+mod nt_attributes;
+mod nt_handles;
+mod nt_open;
+mod nt_share;
 mod offer;
 mod paging_queue;
 mod process_handle;
@@ -52,7 +57,8 @@ mod table;
 mod wait;
 mod wide_text;
 
-// Which process calls, and whether its pointers are checked.
+// Which process calls, whether its pointers are checked, and what numbers its NT handles have.
+pub use nt_handles::NtHandles;
 pub use process_handle::{
     NamedProcess, PROCESS_QUERY_INFORMATION, PROCESS_SET_INFORMATION, ProcessHandles,
 };
@@ -62,6 +68,7 @@ pub use session::Session;
 // `for_each_entry_point` has the same rows.
 pub use absent::*;
 pub use entry::{EntryPoint, EntryRow};
+pub use nt_share::share_objects_by_value;
 pub use source_owner::is_any_source_exclusive;
 pub use table::*;
 
@@ -71,6 +78,7 @@ pub use client::{
 };
 pub use client_keyed_mutex::KeyedMutex;
 pub use client_memory::{PagingQueue, PagingStatus};
+pub use client_nt_share::OpenedBundle;
 pub use client_priority::AllocationSelection;
 pub use client_render::{RenderCommand, RenderContext};
 pub use client_sync::{CpuWait, NewSync, SyncObject};

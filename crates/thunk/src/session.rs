@@ -1,6 +1,7 @@
 //! A session: which process calls which kernel, and the events at the start and end of a call.
 
 use crate::claims::{DirectAccess, PointerTrust};
+use crate::nt_handles::NtHandles;
 use crate::process_handle::ProcessHandles;
 use abi::NTSTATUS;
 use abi::status::STATUS_SUCCESS;
@@ -18,6 +19,8 @@ pub struct Session {
     process_handles: Option<Arc<dyn ProcessHandles>>,
     /// The component that is blamed for rules that its calls break.
     component: Component,
+    /// The NT handles of the process; `None` if they are numbers of the kernel.
+    pub(crate) nt_handles: Option<Arc<dyn NtHandles>>,
 }
 
 impl Session {
@@ -26,7 +29,7 @@ impl Session {
     pub fn open(kernel: &Arc<Kernel>) -> Self {
         let (kernel, process) = (kernel.clone(), kernel.open_process());
         let (trust, component) = (PointerTrust::Trusted, Component::Client);
-        Self { kernel, process, trust, process_handles: None, component }
+        Self { kernel, process, trust, process_handles: None, component, nt_handles: None }
     }
 
     /// A new process of the kernel. Its pointers are checked: they may be any number. Memory that
@@ -50,6 +53,12 @@ impl Session {
 
     pub(crate) fn process_handles(&self) -> Option<&Arc<dyn ProcessHandles>> {
         self.process_handles.as_ref()
+    }
+
+    /// The same process, whose NT handles get their numbers elsewhere.
+    #[must_use]
+    pub fn with_nt_handles(self, nt_handles: Arc<dyn NtHandles>) -> Self {
+        Self { nt_handles: Some(nt_handles), ..self }
     }
 
     /// The same process, for calls that another component in it makes, such as a user-mode

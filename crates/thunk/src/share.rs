@@ -94,7 +94,7 @@ const RULES: &[ArgumentRule<OpenArguments>] = &[
     },
 ];
 
-fn describe_sizes(what: &str, message: usize, there: usize, given: bool) -> String {
+pub(crate) fn describe_sizes(what: &str, message: usize, there: usize, given: bool) -> String {
     let pointer = if given { "" } else { " at a NULL pointer" };
     format!("{what} has {there} bytes, but room for {message}{pointer} is given")
 }
@@ -234,7 +234,7 @@ macro_rules! element {
 element!(D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2);
 
 /// A size as `UINT`.
-fn to_u32(size: usize) -> Result<u32, NTSTATUS> {
+pub(crate) fn to_u32(size: usize) -> Result<u32, NTSTATUS> {
     u32::try_from(size).map_err(|_| STATUS_INTEGER_OVERFLOW)
 }
 

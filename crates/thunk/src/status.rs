@@ -11,7 +11,8 @@ use abi::status::{
     STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION, STATUS_GRAPHICS_DRIVER_MISMATCH,
     STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE, STATUS_ILLEGAL_INSTRUCTION, STATUS_INVALID_HANDLE,
     STATUS_INVALID_PARAMETER, STATUS_INVALID_USER_BUFFER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
-    STATUS_NOT_SUPPORTED, STATUS_PRIVILEGED_INSTRUCTION, STATUS_UNSUCCESSFUL,
+    STATUS_NOT_SUPPORTED, STATUS_OBJECT_NAME_COLLISION, STATUS_OBJECT_NAME_NOT_FOUND,
+    STATUS_OBJECT_TYPE_MISMATCH, STATUS_PRIVILEGED_INSTRUCTION, STATUS_UNSUCCESSFUL,
 };
 use flight::{Kind, RuleId};
 use kernel::miniport::DriverError;
@@ -324,6 +325,29 @@ fn explain(error: &KernelError) -> Explained {
         | KernelError::NoMemory { .. }
         | KernelError::NoFreeAddresses => plain(STATUS_NO_MEMORY),
         KernelError::Pinned(_) => plain(STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION),
+        KernelError::NtHandleNotFound => plain(STATUS_INVALID_HANDLE),
+        KernelError::NtObjectType(_) => plain(STATUS_OBJECT_TYPE_MISMATCH),
+        KernelError::NtAccessDenied(object) => breach(
+            STATUS_ACCESS_DENIED,
+            &[Rule(RuleId::NTSHARE_NAME_003)],
+            format!("{object} is opened by its name with access 0"),
+        ),
+        // A client may look for a name that no process has given yet.
+        KernelError::NameNotFound => plain(STATUS_OBJECT_NAME_NOT_FOUND),
+        // WINDOWS: as for the names of all other objects (our reading).
+        KernelError::NameInUse(_) => plain(STATUS_OBJECT_NAME_COLLISION),
+        KernelError::NotNtShared(object) => invalid(
+            &[Rule(RuleId::ALLOC_SHARE_006)],
+            format!("{object} was not created with sharing and NtSecuritySharing"),
+        ),
+        KernelError::NotABundle { kinds } => invalid(
+            &[Rule(RuleId::ALLOC_SHARE_007)],
+            format!(
+                "hObjects are [{}]: one resource, one synchronization object, or a resource, a \
+                 keyed mutex and a synchronization object can be shared",
+                kinds.join(", ")
+            ),
+        ),
         KernelError::Stuck => plain(STATUS_UNSUCCESSFUL),
         KernelError::Driver(why) => plain(status_of_driver(*why)),
         // WINDOWS: observed.
@@ -370,6 +394,8 @@ fn explain_handle(argument: Argument, handle: u32, why: &HandleError) -> Explain
         (Argument::SharedResource, _) => &[Handle(HandleArgument::SharedResource)],
         (Argument::KeyedMutex, _) => &[Handle(HandleArgument::KeyedMutex)],
         (Argument::SharedKeyedMutex, _) => &[Handle(HandleArgument::SharedKeyedMutex)],
+        (Argument::Shared(_), HandleError::Closed(_)) => &[Rule(RuleId::NTSHARE_LIFE_003)],
+        (Argument::Shared(_), _) => return plain(STATUS_INVALID_PARAMETER),
         (Argument::Allocation(_), HandleError::Superseded(_)) => {
             &[Rule(RuleId::ALLOC_LOCK_004), Handle(HandleArgument::Allocation)]
         }
@@ -446,5 +472,6 @@ fn argument_name(argument: Argument) -> String {
         Argument::PagingQueue => "hPagingQueue".to_owned(),
         Argument::Fence | Argument::Sync => "hSyncObject".to_owned(),
         Argument::Allocation(place) => format!("phAllocationList[{place}]"),
+        Argument::Shared(place) => format!("hObjects[{place}]"),
     }
 }

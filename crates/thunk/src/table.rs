@@ -19,9 +19,11 @@ use abi::NTSTATUS;
 use abi::status::{
     STATUS_ABANDONED, STATUS_ACCESS_DENIED, STATUS_BUFFER_TOO_SMALL, STATUS_DEVICE_REMOVED,
     STATUS_GRAPHICS_ALLOCATION_BUSY, STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION,
-    STATUS_GRAPHICS_PRESENT_OCCLUDED, STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE, STATUS_INTEGER_OVERFLOW,
-    STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED,
-    STATUS_NOT_SUPPORTED, STATUS_PENDING, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL,
+    STATUS_GRAPHICS_PRESENT_OCCLUDED, STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE,
+    STATUS_INSUFFICIENT_RESOURCES, STATUS_INTEGER_OVERFLOW, STATUS_INVALID_HANDLE,
+    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_IMPLEMENTED, STATUS_NOT_SUPPORTED,
+    STATUS_OBJECT_NAME_COLLISION, STATUS_OBJECT_NAME_INVALID, STATUS_OBJECT_NAME_NOT_FOUND,
+    STATUS_OBJECT_TYPE_MISMATCH, STATUS_PENDING, STATUS_TIMEOUT, STATUS_UNSUCCESSFUL,
 };
 use flight::{Passive, RuleId};
 use std::ffi::c_void;
@@ -35,7 +37,9 @@ use std::ffi::c_void;
 /// - `statuses`: the statuses it returns itself, besides success;
 /// - `forwards_errors_of`: the DDIs whose failure it returns, if any;
 /// - `missing`: what it does not do yet, if anything;
-/// - `requires`: what its caller promises besides valid pointers, if anything.
+/// - `requires`: what its caller promises besides valid pointers, if anything;
+/// - `parameters`: its parameters in C, if it takes the members of its structure one by one. Its
+///   export is written out in `d3dkmt`.
 #[macro_export]
 macro_rules! for_each_entry_point {
     ($callback:ident) => {
@@ -244,6 +248,68 @@ macro_rules! for_each_entry_point {
                 rules: SHARE_RULES,
                 statuses: SHARE_ANSWERS,
                 forwards_errors_of: [DxgkDdiOpenAllocation],
+            }
+            D3DKMTShareObjects(*mut kmt::D3DKMT_SHAREOBJECTS) => nt_share::share_objects {
+                rules: [ALLOC_SHARE_006, ALLOC_SHARE_007, NTSHARE_LIFE_003],
+                statuses: [
+                    BAD, STATUS_INVALID_HANDLE, STATUS_OBJECT_NAME_INVALID,
+                    STATUS_OBJECT_NAME_COLLISION, STATUS_INSUFFICIENT_RESOURCES, STATUS_NO_MEMORY,
+                ],
+                missing: NT_NAMES_LACK,
+                parameters: "UINT cObjects, const D3DKMT_HANDLE *hObjects, OBJECT_ATTRIBUTES *pObjectAttributes, UINT dwDesiredAccess, HANDLE *phSharedNtHandle",
+            }
+            D3DKMTOpenNtHandleFromName(*mut kmt::D3DKMT_OPENNTHANDLEFROMNAME)
+                => nt_share::open_nt_handle_from_name {
+                rules: [NTSHARE_NAME_003],
+                statuses: NAME_ANSWERS,
+                missing: NT_NAMES_LACK,
+            }
+            D3DKMTOpenSyncObjectNtHandleFromName(*mut kmt::D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME)
+                => nt_share::open_sync_object_nt_handle_from_name {
+                rules: [NTSHARE_NAME_003],
+                statuses: NAME_ANSWERS,
+                missing: NT_NAMES_LACK,
+            }
+            D3DKMTQueryResourceInfoFromNtHandle(*mut kmt::D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE)
+                => nt_open::query_resource_info_from_nt_handle {
+                rules: [DEV_LIFE_003],
+                statuses: NT_ANSWERS,
+            }
+            D3DKMTOpenResourceFromNtHandle(*mut kmt::D3DKMT_OPENRESOURCEFROMNTHANDLE)
+                => nt_open::open_resource_from_nt_handle {
+                rules: [ALLOC_SHARE_003, ALLOC_SHARE_009, DEV_LIFE_003],
+                statuses: NT_ANSWERS,
+                forwards_errors_of: [DxgkDdiOpenAllocation],
+            }
+            D3DKMTOpenSyncObjectFromNtHandle(*mut kmt::D3DKMT_OPENSYNCOBJECTFROMNTHANDLE)
+                => nt_open::open_sync_object_from_nt_handle {
+                statuses: [
+                    BAD, STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH, STATUS_NO_MEMORY,
+                ],
+            }
+            D3DKMTOpenSyncObjectFromNtHandle2(*mut kmt::D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2)
+                => nt_open::open_sync_object_from_nt_handle2 {
+                rules: [DEV_LIFE_003],
+                statuses: [
+                    BAD, STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH, STATUS_NO_MEMORY,
+                    STATUS_DEVICE_REMOVED,
+                ],
+                missing: "no GPU address of a fence",
+            }
+            D3DKMTOpenKeyedMutexFromNtHandle(*mut kmt::D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE)
+                => nt_open::open_keyed_mutex_from_nt_handle {
+                statuses: [
+                    BAD, STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH, STATUS_NO_MEMORY,
+                ],
+                missing: "a keyed mutex is shared in a bundle only, so no NT handle is of its type",
+            }
+            D3DKMTGetSharedResourceAdapterLuid(*mut kmt::D3DKMT_GETSHAREDRESOURCEADAPTERLUID)
+                => nt_open::get_shared_resource_adapter_luid {
+                rules: [ALLOC_SHARE_010],
+                statuses: [
+                    BAD, STATUS_INVALID_HANDLE, STATUS_OBJECT_TYPE_MISMATCH,
+                    STATUS_DEVICE_REMOVED,
+                ],
             }
             D3DKMTCreatePagingQueue(*mut kmt::D3DKMT_CREATEPAGINGQUEUE)
                 => paging_queue::create_paging_queue {
@@ -486,7 +552,6 @@ macro_rules! for_each_entry_point {
                 => keyed_mutex::create_keyed_mutex2 {
                 rules: KEYED_RULES,
                 statuses: [BAD, STATUS_NO_MEMORY],
-                missing: "no NT handles: an NT-shared mutex has only its local handle",
             }
             D3DKMTOpenKeyedMutex(*mut kmt::D3DKMT_OPENKEYEDMUTEX) => keyed_mutex::open_keyed_mutex {
                 rules: KEYED_RULES,
@@ -556,8 +621,33 @@ const SHARE_ANSWERS: &[NTSTATUS] = &[
 /// A call on memory, for an adapter that may have none.
 const MEMORY_ANSWERS: &[NTSTATUS] = &[BAD, STATUS_NOT_IMPLEMENTED, STATUS_DEVICE_REMOVED];
 
-const SYNC_LACKS: &str = "no periodic fences, no NT handles, no GPU address of a fence; on an \
-    adapter without memory no CPU address, either";
+const SYNC_LACKS: &str = "no periodic fences, no GPU address of a fence; on an adapter without \
+    memory no CPU address, either";
+
+const NT_NAMES_LACK: &str = "no object directories: a name is one text, and RootDirectory is NULL";
+
+/// A call that opens an NT handle by name.
+const NAME_ANSWERS: &[NTSTATUS] = &[
+    BAD,
+    STATUS_INVALID_HANDLE,
+    STATUS_OBJECT_NAME_INVALID,
+    STATUS_OBJECT_NAME_NOT_FOUND,
+    STATUS_OBJECT_TYPE_MISMATCH,
+    STATUS_ACCESS_DENIED,
+    STATUS_INSUFFICIENT_RESOURCES,
+];
+
+/// A call on the resource of an NT handle.
+const NT_ANSWERS: &[NTSTATUS] = &[
+    BAD,
+    STATUS_INVALID_HANDLE,
+    STATUS_OBJECT_TYPE_MISMATCH,
+    STATUS_ACCESS_DENIED,
+    STATUS_NO_MEMORY,
+    STATUS_INTEGER_OVERFLOW,
+    STATUS_DEVICE_REMOVED,
+    STATUS_UNSUCCESSFUL,
+];
 
 const SYNC_RULES: &[RuleId] = &[
     RuleId::DEV_LIFE_003,
@@ -624,7 +714,7 @@ const CREATE_ANSWERS: &[NTSTATUS] = &[
 const CREATE_ASKS: &[&str] =
     &["DxgkDdiGetStandardAllocationDriverData", "DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"];
 
-const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection, no NT handles";
+const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection";
 
 const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_001,

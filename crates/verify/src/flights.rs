@@ -5,6 +5,7 @@ use crate::flights_memory::MEMORY;
 use crate::flights_stream::STREAM;
 use crate::flights_sync::SYNC;
 use crate::keyed_mutex::tests::KEYED;
+use crate::nt_share::tests::NT_SHARED;
 use crate::rule::ALL;
 use crate::script::fly;
 use crate::{Severity, find};
@@ -232,7 +233,8 @@ const RECOVERY: &str = "
 
 /// Good flights, one behind the other, in which every history rule judges.
 pub(crate) fn good_flights() -> String {
-    [GOOD, ALONE, SECOND, MEMORY, KEYED, POWER, SYNC, ADDRESSES, RECOVERY, STREAM].concat()
+    [GOOD, ALONE, SECOND, MEMORY, KEYED, NT_SHARED, POWER, SYNC, ADDRESSES, RECOVERY, STREAM]
+        .concat()
 }
 
 #[test]

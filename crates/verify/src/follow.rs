@@ -65,6 +65,7 @@ impl Shadows {
             Kind::PageTable => self.follow_table(event),
             Kind::KeyedMutex => self.follow_keyed(event),
             Kind::Instance => self.follow_instance(event),
+            Kind::NtObject => self.follow_nt_object(event),
             Kind::KsDevice
             | Kind::Filter
             | Kind::Pin

@@ -7,9 +7,10 @@ use flight::{Event, EventKind};
 impl Shadows {
     pub(crate) fn follow_keyed(&mut self, event: &Event) {
         let subject = event.subject;
-        if let EventKind::KeyedMutexCreated { key, runtime, .. } = event.kind {
-            let turn = KeyedMutexState::Free { key, fence: 0 };
-            return self.start(subject, KeyedMutex { state: turn, runtime });
+        if let EventKind::KeyedMutexCreated { key, runtime, sharing, .. } = &event.kind {
+            let turn = KeyedMutexState::Free { key: *key, fence: 0 };
+            let nt = sharing == "nt";
+            return self.start(subject, KeyedMutex { state: turn, runtime: *runtime, nt });
         }
         let Some(it) = self.keyed_mutex_mut(subject) else { return };
         match event.kind {

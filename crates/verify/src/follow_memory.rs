@@ -21,6 +21,7 @@ impl Shadows {
                 let resource = Resource {
                     adapter: adapter.into(),
                     global,
+                    nt: sharing == "nt",
                     live,
                     members_destroyed,
                     destroyed_in,

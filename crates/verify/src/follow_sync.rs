@@ -31,6 +31,7 @@ impl Shadows {
                 no_signal: *silent,
                 no_wait: *deaf,
                 no_tdr_signal: *stays,
+                restricted: Vec::new(),
                 global: None,
                 handles: 0,
                 waits: Vec::new(),
@@ -62,6 +63,9 @@ impl Shadows {
                 if kind == "fence" || kind == "monitored" {
                     self.update_waits(subject, &awaited, *value);
                 }
+            }
+            EventKind::SyncRestricted { process, handle, no_signal, no_wait } => {
+                it.restricted.push((*process, *handle, *no_signal, *no_wait));
             }
             EventKind::SyncReached { broadcast, remaining: left, .. } => {
                 // A signal may name an object twice: then it counts twice.
@@ -104,8 +108,14 @@ impl Shadows {
         let count = |number: &mut u32| if given { *number += 1 } else { decrement(number) };
         if let Some(it) = self.sync_mut(of) {
             count(&mut it.handles);
-            if let EventKind::HandlePublished { handle, .. } = what {
-                it.first_handle.get_or_insert((process, *handle));
+            match what {
+                EventKind::HandlePublished { handle, .. } => {
+                    it.first_handle.get_or_insert((process, *handle));
+                }
+                EventKind::HandleClosed { handle, .. } => {
+                    it.restricted.retain(|other| (other.0, other.1) != (process, *handle));
+                }
+                _ => (),
             }
         }
         self.with_process(Some(process), |it| count(&mut it.sync_handles));

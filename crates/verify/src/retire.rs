@@ -176,11 +176,18 @@ fn last_view(event: &Event, shadows: &Shadows) -> Verdict {
     else {
         return Verdict::NotApplicable;
     };
+    let holds = shadows.nt_holds_of(event.subject);
     Verdict::holds_if(
-        resource.views == 0,
+        resource.views == 0 && holds == 0,
         Component::Kernel,
         "DxgkDdiDestroyAllocation, DestroyResource",
-        || format!("{} is destroyed, but {} devices have it open", event.subject, resource.views),
+        || {
+            let (subject, views) = (event.subject, resource.views);
+            if views > 0 {
+                return format!("{subject} is destroyed, but {views} devices have it open");
+            }
+            format!("{subject} is destroyed, but {holds} NT objects keep it alive")
+        },
     )
 }
 

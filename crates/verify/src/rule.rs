@@ -182,6 +182,7 @@ pub static ALL: &[&[Rule]] = &[
     crate::destroy::RULES,
     crate::close::RULES,
     crate::share::RULES,
+    crate::nt_share::RULES,
     crate::lifetime::RULES,
     crate::objects::RULES,
     crate::pnp::RULES,

@@ -13,6 +13,7 @@ mod driver;
 pub mod keyed_mutex;
 mod map;
 pub mod memory;
+pub mod nt_object;
 mod rare;
 mod retirement;
 pub mod stream;
@@ -38,6 +39,7 @@ use flight::{Event, FastMap, Kind, Subject};
 use keyed_mutex::KeyedMutex;
 use map::ShadowMap;
 use memory::{ContextAllocation, ContextAllocationList, Memory, Paging, PagingQueue, Segment};
+use nt_object::NtObject;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use stream::{
@@ -72,6 +74,10 @@ macro_rules! shadows {
             /// The last event of each thread before its last call of `DxgkDdiBuildPagingBuffer`:
             /// the operation was chosen after it.
             pub(crate) builds: FastMap<u32, u64>,
+            /// How many NT objects keep each object alive.
+            pub(crate) nt_holds: BTreeMap<Subject, u32>,
+            /// The NT objects that have a name, by the name in upper case.
+            pub(crate) nt_names: BTreeMap<String, Serial<NtObject>>,
             /// A driver call has failed in this flight.
             pub driver_failed: bool,
             reads: Reads,
@@ -206,6 +212,8 @@ shadows! {
     page_tables: PageTable of PageTable, page_table page_table_mut;
     /// A keyed mutex.
     keyed_mutexes: KeyedMutex of KeyedMutex, keyed_mutex keyed_mutex_mut;
+    /// What NT handles refer to.
+    nt_objects: NtObject of NtObject, nt_object nt_object_mut;
     /// An instance of a renamed allocation.
     instances: Instance of Instance, instance instance_mut;
     /// A streaming device.
@@ -224,6 +232,18 @@ shadows! {
     calls {
         /// A call of a streaming driver.
         stream_calls: StreamCall of Call, stream_call stream_call_mut;
+    }
+}
+
+impl Shadows {
+    /// How many NT objects keep an object alive.
+    pub(crate) fn nt_holds_of(&self, object: Subject) -> u32 {
+        self.nt_holds.get(&object).copied().unwrap_or(0)
+    }
+
+    /// The NT object with a name.
+    pub(crate) fn nt_named(&self, name: &str) -> Option<Serial<NtObject>> {
+        self.nt_names.get(&name.to_uppercase()).copied()
     }
 }
 

@@ -40,7 +40,14 @@ fn access_denied_without_right(event: &Event, shadows: &Shadows) -> Verdict {
     let first = it.first_handle.is_some_and(|(owner, first)| {
         first == *handle && process.is_some_and(|process| process == owner)
     });
-    let denied = first && if what == "signal" { it.no_signal } else { it.no_wait };
+    let other = it.restricted.iter().find(|(owner, other, ..)| {
+        other == handle && process.is_some_and(|process| process == *owner)
+    });
+    let (no_signal, no_wait) = match other {
+        Some((_, _, no_signal, no_wait)) => (*no_signal, *no_wait),
+        None => (first && it.no_signal, first && it.no_wait),
+    };
+    let denied = if what == "signal" { no_signal } else { no_wait };
     let expected = if denied { "denied" } else { "taken" };
     Verdict::holds_if(result == expected, Component::Kernel, CREATE, || {
         let may = if denied { "without" } else { "with" };

@@ -2,8 +2,8 @@
 
 use crate::scenarios::{
     bad, bad_gpuva, bad_memory, bad_render, bad_sync, context_allocation, destroy, destroy_memory,
-    escape, gpuva, gpuva_update, interrupt, keyed_mutex, ks, lifecycle, memory, pnp, render, share,
-    submit, sync, sync_stuck, tdr, threads, umd_locks, umd_query, umd_resources,
+    escape, gpuva, gpuva_update, interrupt, keyed_mutex, ks, lifecycle, memory, nt_share, pnp,
+    render, share, submit, sync, sync_stuck, tdr, threads, umd_locks, umd_query, umd_resources,
 };
 use crate::steps::{self, Action, Step};
 use crate::stream_testbed::StreamTestbed;
@@ -311,6 +311,7 @@ pub(crate) const STREAM: &[&str] = &["KSDEVICE_DESCRIPTOR"];
 pub const ALL: &[&[Scenario]] = &[
     lifecycle::ALL,
     share::ALL,
+    nt_share::ALL,
     destroy::ALL,
     escape::ALL,
     umd_query::ALL,
@@ -337,6 +338,7 @@ pub const ALL: &[&[Scenario]] = &[
     bad_sync::ALL,
     sync_stuck::BAD,
     keyed_mutex::BAD,
+    nt_share::BAD,
     submit::BAD,
     bad_render::ALL,
     umd_resources::BAD,

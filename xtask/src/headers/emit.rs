@@ -129,6 +129,14 @@ NTSTATUS windtunnel_event_close(HANDLE event);
  */
 HANDLE windtunnel_process_open(int32_t pid, UINT access);
 
+/*
+ * NT handles are file descriptors: close, dup and SCM_RIGHTS work on them. These write the type
+ * (DxgkSharedResource, DxgkSharedSyncObject) and the name of what an NT handle refers to, in UTF-8
+ * and with a zero at the end. On Windows NtQueryObject does it.
+ */
+NTSTATUS windtunnel_nt_handle_type(HANDLE handle, char *text, size_t size);
+NTSTATUS windtunnel_nt_handle_name(HANDLE handle, char *text, size_t size);
+
 BOOLEAN D3DKMTCheckExclusiveOwnership(void);
 ";
 
@@ -254,8 +262,8 @@ fn define(text: &mut String, definition: &Definition) {
                 line(text, format_args!("typedef {declared};"));
             }
         }
-        Definition::Constant { name, value } => line(text, format_args!("#define {name} {value}")),
-        Definition::Status { name, value } => {
+        // A client may have the constants and statuses of another header.
+        Definition::Constant { name, value } | Definition::Status { name, value } => {
             line(text, format_args!("#ifndef {name}\n#define {name} {value}\n#endif"));
         }
         Definition::Values { name, values } => {
@@ -341,7 +349,8 @@ fn prototypes(entries: &[Entry]) -> String {
     let mut text = String::from("\n");
     for it in entries {
         let pointer = declare(&it.pointer, "args", false).unwrap_or_default();
-        line(&mut text, format_args!("NTSTATUS {}({pointer});", it.name));
+        let parameters = if it.parameters.is_empty() { &pointer } else { it.parameters };
+        line(&mut text, format_args!("NTSTATUS {}({parameters});", it.name));
     }
     text
 }

@@ -81,6 +81,8 @@ pub(super) struct Layout {
 pub(super) struct Entry {
     pub(super) name: String,
     pub(super) pointer: Type,
+    /// Its parameters in C, if they are not the pointer.
+    pub(super) parameters: &'static str,
 }
 
 impl Definition {
@@ -195,7 +197,7 @@ pub(super) fn entries() -> Result<Vec<Entry>, String> {
     let entry = |row: &thunk::EntryRow| {
         let pointer =
             syn::parse_str(row.pointer).map_err(|reason| format!("{}: {reason}", row.name))?;
-        Ok(Entry { name: row.name.to_owned(), pointer })
+        Ok(Entry { name: row.name.to_owned(), pointer, parameters: row.parameters })
     };
     thunk::ENTRIES.iter().chain(thunk::ABSENT_ENTRIES).map(entry).collect()
 }

@@ -119,6 +119,18 @@ fn structs_about_adapters_and_displays_have_the_same_size_and_alignment() {
     }
 }
 
+#[test]
+fn structs_about_nt_handles_have_the_same_size_and_alignment() {
+    same! { kmt:
+        D3DKMT_GETSHAREDRESOURCEADAPTERLUID,
+        D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE,
+        D3DKMT_OPENRESOURCEFROMNTHANDLE,
+        D3DKMT_OPENSYNCOBJECTFROMNTHANDLE,
+        D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2,
+        D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
+    }
+}
+
 macro_rules! same_status {
     ($($name:ident),+ $(,)?) => {
         $(

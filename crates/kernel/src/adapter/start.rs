@@ -518,6 +518,7 @@ impl Kernel {
             // The system's own device ends last, because paging runs in it.
             let mine = |device: &Device| device.adapter == adapter.0 && device.process.is_some();
             self.end_devices(at, adapter.subject(), None, mine);
+            self.end_nt_resources(at, adapter.0);
             self.end_spaces(at, adapter.0);
             self.end_memory(at, adapter.0);
         }

@@ -218,6 +218,23 @@ pub enum KernelError {
     },
     /// The adapter has no such segments.
     NoSegments(u32),
+    /// No NT object has this NT handle.
+    NtHandleNotFound,
+    /// The NT handle is of another type of object.
+    NtObjectType(Subject),
+    /// The NT handle does not have the needed access.
+    NtAccessDenied(Subject),
+    /// No NT object has this name.
+    NameNotFound,
+    /// Another NT object has this name.
+    NameInUse(Subject),
+    /// The object was not created for NT handles.
+    NotNtShared(Subject),
+    /// These objects cannot be shared together, or not in this order.
+    NotABundle {
+        /// Their kinds, in order.
+        kinds: Vec<&'static str>,
+    },
     /// A wait was abandoned because nothing could end it.
     Stuck,
 }
@@ -249,6 +266,8 @@ pub enum Argument {
     SharedKeyedMutex,
     /// An allocation of a list, by its index.
     Allocation(usize),
+    /// An object to share, by its index.
+    Shared(usize),
 }
 
 impl fmt::Display for Argument {
@@ -265,6 +284,7 @@ impl fmt::Display for Argument {
             Argument::SharedSync => "the global handle of a synchronization object",
             Argument::KeyedMutex => "the keyed mutex",
             Argument::SharedKeyedMutex => "the global handle of a keyed mutex",
+            Argument::Shared(index) => return write!(f, "object {index} to share"),
             Argument::Allocation(index) => return write!(f, "allocation {index} of the list"),
         })
     }
@@ -418,6 +438,15 @@ impl fmt::Display for KernelError {
             }
             KernelError::NoSegments(set) => {
                 write!(f, "the segments {set:#x} are not those of the allocation")
+            }
+            KernelError::NtHandleNotFound => f.write_str("there is no such NT handle"),
+            KernelError::NtObjectType(of) => write!(f, "{of} is of another type"),
+            KernelError::NtAccessDenied(of) => write!(f, "the NT handle gives no access to {of}"),
+            KernelError::NameNotFound => f.write_str("no NT object has this name"),
+            KernelError::NameInUse(of) => write!(f, "{of} has this name"),
+            KernelError::NotNtShared(of) => write!(f, "{of} was not created for NT handles"),
+            KernelError::NotABundle { kinds } => {
+                write!(f, "[{}] cannot be shared by one NT handle", kinds.join(", "))
             }
             KernelError::Stuck => f.write_str("a wait was given up, because nothing could end it"),
         }

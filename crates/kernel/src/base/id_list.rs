@@ -3,6 +3,7 @@
 use crate::adapter::start::Adapter;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
+use crate::lifetime::nt_object::{NtHandle, NtObject};
 use crate::lifetime::process::Process;
 use crate::lifetime::retire::Retirement;
 use crate::memory::Paging;
@@ -49,6 +50,8 @@ objects! {
     SyncObject: Sync,
     Event: Event,
     GpuWait: GpuWait,
+    NtObject: NtObject,
+    NtHandle: NtObject,
 }
 
 /// Ids of objects that a test only compares.

@@ -245,6 +245,8 @@ pub struct OpenAllocationArgs<'a> {
     pub views: CallList<NewView<'a>>,
     /// Whether this is part of the create call.
     pub create: bool,
+    /// Whether the device may only read: it is opened through an NT handle without write access.
+    pub read_only: bool,
     /// The resource's private data.
     pub private: &'a [u8],
 }

@@ -20,6 +20,7 @@ use crate::lifetime::device::Device;
 use crate::lifetime::open::check_still_valid;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
+use crate::lifetime::share::SharedOpen;
 use crate::lock::StateGuard;
 use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::{Handle, ReservedHandles};
@@ -110,9 +111,8 @@ pub(crate) struct CreateScope<'a> {
     pub(crate) device: &'a RundownGuard<'a>,
     /// The existing resource, if there is one.
     pub(crate) joins: Option<ResourceTarget>,
-    /// The shared resource that is opened, with its global handle. Such a call creates no
-    /// allocations.
-    pub(crate) shared: Option<(Handle, Id<Resource>)>,
+    /// The shared resource that is opened. Such a call creates no allocations.
+    pub(crate) shared: Option<SharedOpen>,
 }
 
 impl Kernel {

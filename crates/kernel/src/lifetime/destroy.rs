@@ -160,8 +160,12 @@ impl Kernel {
         if state.allocations.get(number).is_none() {
             return driver_handle;
         }
+        let held = state.is_nt_held(number);
         let it = &mut state.allocations[number];
-        if !it.decommitted && it.views.iter().all(|view| closing.binary_search(view).is_ok()) {
+        if !held
+            && !it.decommitted
+            && it.views.iter().all(|view| closing.binary_search(view).is_ok())
+        {
             it.decommitted = true;
             self.release_memory(state, number);
             self.log.emit(number.subject(), || EventKind::AllocationDecommitted {});
@@ -261,7 +265,7 @@ impl Kernel {
         self.log.emit(view.subject(), || EventKind::ResourceViewClosed {});
         let resource = &mut state.resources[it.resource];
         resource.views.remove(&view);
-        resource.views.is_empty().then_some(it.resource)
+        resource.is_unreferenced().then_some(it.resource)
     }
 
     /// Destroys allocations without views in the driver: the members of one resource in one call,
@@ -304,7 +308,7 @@ impl Kernel {
         let Some(it) = state.resources.get_mut(resource) else { return state };
         // The given allocations are all members, so equal counts mean that no other member is left.
         let last = it.members.len() == members.len();
-        let goes = it.views.is_empty() && last;
+        let goes = it.is_unreferenced() && last;
         if members.is_empty() && !goes {
             return state; // Members in earlier retirements keep it alive.
         }
@@ -494,9 +498,10 @@ impl KernelState {
         if let Some(it) = view.part_of.and_then(|resource| self.resource_views.get_mut(resource)) {
             it.views.remove(&number);
         }
+        let held = self.is_nt_held(view.allocation);
         let allocation = self.allocations.get_mut(view.allocation)?;
         allocation.views.retain(|view| *view != number);
-        allocation.in_transition = allocation.views.is_empty();
+        allocation.in_transition = allocation.views.is_empty() && !held;
         allocation.in_transition.then_some(view.allocation)
     }
 

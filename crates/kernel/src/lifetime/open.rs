@@ -160,6 +160,8 @@ impl Kernel {
             handle_value: given,
             shared,
             global: None,
+            nt_shared: request.sharing == Sharing::Nt,
+            nt_holds: 0,
             private: request.private.clone(),
             standard: request.standard.is_some(),
             runtime: request.runtime.clone(),
@@ -219,7 +221,9 @@ impl Kernel {
         });
         let views = collect_few(views);
         let create = creating.shared.is_none();
-        let args = OpenAllocationArgs { device, views, create, private: &request.private };
+        let read_only = creating.shared.is_some_and(|shared| shared.read_only);
+        let private = &request.private;
+        let args = OpenAllocationArgs { device, views, create, read_only, private };
         let batch = u32::try_from(objects.views.len()).unwrap_or(u32::MAX);
         let log_arguments = |log: &Log| {
             let (device, resource) =
@@ -386,9 +390,9 @@ pub(crate) fn check_still_valid(
     creating: &CreateScope<'_>,
 ) -> Result<(), KernelError> {
     state.check_working(creating.device.device)?;
-    if let Some((global, resource)) = creating.shared {
-        let subject = resource.subject();
-        let there = state.global_handles.lookup(global) == Ok(resource.into());
+    if let Some(shared) = creating.shared {
+        let subject = shared.resource.subject();
+        let there = shared.is_valid(state);
         return if there { Ok(()) } else { Err(KernelError::ResourceDestroyed(subject)) };
     }
     // The allocations join no existing resource.

@@ -94,6 +94,7 @@ impl Kernel {
             self.close_handles(&mut state, process.0);
             state.adapters.iter().map(|pair| pair.0).collect::<Vec<Id<Adapter>>>()
         };
+        self.close_nt_handles(at, process.0);
         for adapter in adapters {
             self.end_unused_space(at, process.0, adapter);
         }

@@ -518,7 +518,11 @@ impl KernelState {
     fn retiring_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
         let it = &self.lifetime.retirements[retirement];
         let last = |view: &Id<View>| {
-            let allocation = self.allocations.get(self.views.get(*view)?.allocation)?;
+            let number = self.views.get(*view)?.allocation;
+            let allocation = self.allocations.get(number)?;
+            if self.is_nt_held(number) {
+                return None;
+            }
             let all = allocation.views.len() == 1
                 || allocation.views.iter().all(|other| it.views.contains(other));
             all.then(|| allocation.extents())

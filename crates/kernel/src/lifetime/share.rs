@@ -1,11 +1,12 @@
-//! Sharing: resources that other devices and processes open by a global handle.
+//! Sharing: resources that other devices and processes open by a global handle or an NT handle.
 //!
 //! # Invariants
 //!
 //! 1. A shared resource is sealed: its members do not change after creation.
 //! 2. An opener has a view of the resource and of every member, opened in one call. The resource
 //!    lives while any device has a view of it. Each device closes its own views, in any order.
-//! 3. A global handle keeps no object alive: it is closed with the last local handle.
+//! 3. A global handle keeps no object alive: it is closed with the last local handle. An NT handle
+//!    does (`nt_object.rs`).
 
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -57,6 +58,27 @@ pub struct OpenResourceResponse {
     pub privates: CallList<PrivateData>,
 }
 
+/// A shared resource that a call opens.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedOpen {
+    pub(crate) resource: Id<Resource>,
+    /// The global handle; `None` if it is opened by an NT handle, which keeps it alive during the
+    /// call.
+    pub(crate) global: Option<Handle>,
+    /// The opener may only read.
+    pub(crate) read_only: bool,
+}
+
+impl SharedOpen {
+    /// Whether the resource can still be opened.
+    pub(crate) fn is_valid(self, state: &KernelState) -> bool {
+        match self.global {
+            Some(global) => state.global_handles.lookup(global) == Ok(self.resource.into()),
+            None => state.resources.contains(self.resource),
+        }
+    }
+}
+
 impl Kernel {
     /// Returns the sizes of a shared resource. Fails if the global handle is unknown or the device
     /// is on another adapter.
@@ -68,15 +90,8 @@ impl Kernel {
     ) -> Result<ShareInfo, KernelError> {
         let guard = self.enter_device(process, device)?;
         let state = self.state.lock();
-        let (number, it) = state.find_shared_resource(&guard, global)?;
-        let members = it.members.iter().filter_map(|allocation| state.allocations.get(*allocation));
-        Ok(ShareInfo {
-            resource: number.subject(),
-            runtime: it.runtime.len(),
-            private: if it.standard { 0 } else { it.private.len() },
-            total: members.map(|allocation| allocation.private.len()).sum(),
-            members: it.members.len(),
-        })
+        let (number, _) = state.find_shared_resource(&guard, global)?;
+        Ok(state.describe_share(number))
     }
 
     /// Opens a shared resource for a device (`D3DKMTOpenResource`).
@@ -91,18 +106,28 @@ impl Kernel {
         global: Handle,
     ) -> Result<OpenResourceResponse, KernelError> {
         let guard = self.enter_device(process, device)?;
-        let (resource, members) = {
-            let state = self.state.lock();
-            let (resource, it) = state.find_shared_resource(&guard, global)?;
-            (resource, it.members.len())
-        };
+        let resource = self.state.lock().find_shared_resource(&guard, global)?.0;
+        let shared = SharedOpen { resource, global: Some(global), read_only: false };
+        self.open_shared(at, process, &guard, shared)
+    }
+
+    /// Reserves the handles and opens the resource.
+    pub(super) fn open_shared(
+        &self,
+        at: &mut Passive,
+        process: ProcessId,
+        guard: &RundownGuard<'_>,
+        shared: SharedOpen,
+    ) -> Result<OpenResourceResponse, KernelError> {
+        let resource = shared.resource;
         let mut handles = {
             let mut state = self.state.lock();
+            let destroyed = KernelError::ResourceDestroyed(resource.subject());
+            let members = state.resources.get(resource).ok_or(destroyed)?.members.len();
             self.reserve_handles(&mut state, process.0, members + 1)?
         };
-        let opens = Some((global, resource));
-        let creating =
-            CreateScope { process: process.0, device: &guard, joins: None, shared: opens };
+        let shared = Some(shared);
+        let creating = CreateScope { process: process.0, device: guard, joins: None, shared };
         let opened = self.open_with_permit(at, &creating, resource, &mut handles);
         if opened.is_err() {
             self.cancel_handles(&mut self.state.lock(), process.0, handles);
@@ -184,6 +209,19 @@ impl Kernel {
 }
 
 impl KernelState {
+    /// The sizes of a shared resource, which exists.
+    pub(super) fn describe_share(&self, number: Id<Resource>) -> ShareInfo {
+        let it = &self.resources[number];
+        let members = it.members.iter().filter_map(|allocation| self.allocations.get(*allocation));
+        ShareInfo {
+            resource: number.subject(),
+            runtime: it.runtime.len(),
+            private: if it.standard { 0 } else { it.private.len() },
+            total: members.map(|allocation| allocation.private.len()).sum(),
+            members: it.members.len(),
+        }
+    }
+
     /// Resolves a global handle to a shared resource on the device's adapter.
     fn find_shared_resource(
         &self,

@@ -14,6 +14,7 @@
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::device::Device;
 use crate::lifetime::handle_data::HandleDataReference;
+use crate::lifetime::nt_object::NtState;
 use crate::lifetime::ownership::SourceOwner;
 use crate::lifetime::retire::Retirement;
 use crate::objects::view::View;
@@ -36,6 +37,8 @@ pub(crate) struct LifetimeState {
     pub(super) source_owners: Vec<SourceOwner>,
     /// The devices whose clients have limited their queued presents.
     pub(super) present_limits: BTreeMap<Id<Device>, u32>,
+    /// NT handles and what they refer to.
+    pub(super) nt: NtState,
 }
 
 impl LifetimeState {
@@ -46,7 +49,7 @@ impl LifetimeState {
 
     /// Whether a retirement waits to be run.
     pub(crate) fn has_jobs(&self) -> bool {
-        !self.jobs.is_empty()
+        !self.jobs.is_empty() || self.nt.has_jobs()
     }
 
     /// The device of a retirement, unless the retirement has ended.

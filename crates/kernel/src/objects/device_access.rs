@@ -111,7 +111,8 @@ impl KernelState {
     /// ends, the client does not know that, so the mapping stays until the client closes the
     /// device's handle.
     pub(crate) fn unmap_from_user(&mut self, device: Id<Device>, shown: UserMapping) {
-        let it = &mut self.devices[device];
+        // A shared fence can outlive its device.
+        let Some(it) = self.devices.get_mut(device) else { return };
         let handles = it.process.map(|process| &self.processes[process].handles);
         let name = Ok(ObjectId::Device(device));
         if it.ending && handles.is_some_and(|handles| handles.lookup(it.handle) == name) {

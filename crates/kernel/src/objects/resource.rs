@@ -20,6 +20,10 @@ pub struct Resource {
     /// separately.
     pub(crate) shared: bool,
     pub(crate) global: Option<Handle>,
+    /// Whether NT handles can be created for it.
+    pub(crate) nt_shared: bool,
+    /// Number of NT objects, and of opens by an NT handle, that keep it alive.
+    pub(crate) nt_holds: u32,
     /// The driver's private data.
     pub(crate) private: Vec<u8>,
     /// Whether the driver supplied the private data, for a standard allocation.
@@ -28,8 +32,16 @@ pub struct Resource {
     pub(crate) runtime: Vec<u8>,
     /// The allocations that are not destroyed.
     pub(crate) members: BTreeSet<Id<Allocation>>,
-    /// The open views. Without any, the resource is destroyed with its last allocation.
+    /// The open views. Without any, and if no NT object keeps it alive, the resource is destroyed
+    /// with its last allocation.
     pub(crate) views: BTreeSet<Id<ResourceView>>,
+}
+
+impl Resource {
+    /// Whether no device has a view of it, and no NT handle keeps it alive.
+    pub(crate) fn is_unreferenced(&self) -> bool {
+        self.views.is_empty() && self.nt_holds == 0
+    }
 }
 
 /// A device's view of a resource (the client's `hResource`).

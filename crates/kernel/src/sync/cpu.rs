@@ -233,10 +233,10 @@ impl Kernel {
         }
         // WINDOWS: the flags belong to the local object that was created with them; an object that
         // is opened without them may be used (documented).
-        let restricted = it.process == Some(process.0) && it.handle == handle;
+        let (no_signal, no_wait) = it.restrictions(process.0, handle);
         let (what, denied) = match how {
-            SyncUse::Signal { .. } => ("signal", it.no_signal && restricted),
-            SyncUse::Wait => ("wait", it.no_wait && restricted),
+            SyncUse::Signal { .. } => ("signal", no_signal),
+            SyncUse::Wait => ("wait", no_wait),
         };
         let result = if denied { "denied" } else { "taken" };
         let device = device.subject();

@@ -4,7 +4,8 @@
 //!
 //! 1. A mutex is free for one key, owned through one handle, or abandoned. An abandoned mutex stays
 //!    abandoned. A release sets the next key, and the fence value for the next owner.
-//! 2. A mutex lives while a process has a handle to it. The owning handle is one of these handles.
+//! 2. A mutex lives while a process has a handle to it or an NT object keeps it. The owning handle is
+//!    one of these handles.
 //! 3. A global handle does not keep the mutex alive. It is closed with the last local handle.
 //!
 //! WINDOWS: all of them are observed.
@@ -26,6 +27,10 @@ pub(crate) struct KeyedMutex {
     /// The local handles of all processes.
     handles: Vec<KeyedMutexHandle>,
     global: Option<Handle>,
+    /// Whether NT handles can be created for it.
+    pub(super) nt_shared: bool,
+    /// Number of NT objects that keep it alive.
+    pub(super) nt_holds: u32,
     /// The client runtime's private data, as last set.
     runtime: Vec<u8>,
 }
@@ -135,7 +140,9 @@ impl Kernel {
             runtime: runtime.len() as u64,
         });
         let free = KeyedMutexState::Free { key, fence: 0 };
-        let mutex = KeyedMutex { state: free, handles: vec![name], global, runtime };
+        let handles = vec![name];
+        let mutex =
+            KeyedMutex { state: free, handles, global, nt_shared: nt, nt_holds: 0, runtime };
         state.sync.keyed_mutexes.fill(number, mutex);
         self.publish_handle(state, process.0, local, number.into());
         if let Some(it) = global {
@@ -154,6 +161,17 @@ impl Kernel {
     ) -> Result<(Subject, Handle), KernelError> {
         let state = &mut *self.state.lock();
         let number = state.find_shared_keyed_mutex(global)?;
+        self.open_found_keyed_mutex(state, process, number, capacity)
+    }
+
+    /// Opens a handle to a keyed mutex that was found.
+    pub(super) fn open_found_keyed_mutex(
+        &self,
+        state: &mut KernelState,
+        process: ProcessId,
+        number: Id<KeyedMutex>,
+        capacity: usize,
+    ) -> Result<(Subject, Handle), KernelError> {
         let subject = number.subject();
         if let Err(why) = state.check_runtime_buffer(number, capacity) {
             self.log.emit(subject, || EventKind::KeyedMutexOpenFailed {
@@ -205,15 +223,22 @@ impl Kernel {
             it.state = KeyedMutexState::Abandoned;
             self.log.emit(subject, || EventKind::KeyedMutexAbandoned { process, handle });
         }
-        let last = it.handles.is_empty();
         self.log.emit(subject, || EventKind::KeyedMutexClosed { process, handle });
-        if last && let Some(it) = state.sync.keyed_mutexes.take(number) {
-            if let Some(global) = it.global {
-                let _ = state.global_handles.close(global); // The mutex owned this live handle.
-            }
-            self.log.emit(subject, || EventKind::KeyedMutexDestroyed {});
-        }
+        self.end_unused_keyed_mutex(state, number);
         self.wake_all(state);
+    }
+
+    /// Destroys a mutex without handles that no NT object keeps.
+    pub(super) fn end_unused_keyed_mutex(&self, state: &mut KernelState, number: Id<KeyedMutex>) {
+        let it = &state.sync.keyed_mutexes[number];
+        if !it.handles.is_empty() || it.nt_holds > 0 {
+            return;
+        }
+        let it = state.sync.keyed_mutexes.remove(number);
+        if let Some(global) = it.global {
+            let _ = state.global_handles.close(global); // The mutex owned this live handle.
+        }
+        self.log.emit(number.subject(), || EventKind::KeyedMutexDestroyed {});
     }
 
     /// Waits until a keyed mutex is free for a key, and acquires it (`D3DKMTAcquireKeyedMutex2`).
@@ -355,7 +380,7 @@ impl KernelState {
     }
 
     /// Checks that the caller's buffer, if it passed one, has room for the runtime's data.
-    fn check_runtime_buffer(
+    pub(super) fn check_runtime_buffer(
         &self,
         number: Id<KeyedMutex>,
         capacity: usize,
@@ -379,7 +404,8 @@ impl KernelState {
                     handles.lookup(keyed_mutex_handle.handle) == Ok(number.into())
                 })
             };
-            if it.handles.is_empty() || !it.handles.iter().all(handles) {
+            let kept = !it.handles.is_empty() || it.nt_holds > 0;
+            if !kept || !it.handles.iter().all(handles) {
                 return Err(format!("{subject} is alive with the handles {:?}", it.handles));
             }
             if let KeyedMutexState::Owned(name) = it.state
@@ -410,6 +436,9 @@ impl KernelState {
                 .map(|keyed_mutex_handle| format!("handle {}", named(*keyed_mutex_handle)))
                 .collect();
             why.extend(it.global.map(|handle| format!("shared as {:#x}", handle.0)));
+            if it.nt_holds > 0 {
+                why.push(format!("kept by {} NT objects", it.nt_holds));
+            }
             why.push(match it.state {
                 KeyedMutexState::Free { key, .. } => format!("free for key {key}"),
                 KeyedMutexState::Owned(name) => format!("owned through {}", named(name)),

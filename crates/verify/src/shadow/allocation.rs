@@ -12,6 +12,8 @@ pub struct Resource {
     pub adapter: Serial<Adapter>,
     /// Whether it was created to be opened by a global handle.
     pub global: bool,
+    /// Whether it was created for NT handles.
+    pub nt: bool,
     /// How many members are not destroyed.
     pub live: u32,
     /// How many of these were passed to the driver, by the last call that passed any.

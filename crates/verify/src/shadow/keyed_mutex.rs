@@ -10,6 +10,8 @@ pub struct KeyedMutex {
     pub state: KeyedMutexState,
     /// How many bytes of the runtime's data it has.
     pub runtime: u64,
+    /// Whether it was created for NT handles.
+    pub nt: bool,
 }
 
 /// The turn of a keyed mutex.

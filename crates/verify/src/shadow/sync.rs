@@ -25,6 +25,9 @@ pub struct SyncObject {
     pub no_wait: bool,
     /// A reset does not change its value.
     pub no_tdr_signal: bool,
+    /// Other handles with fewer rights: the process, the handle, and whether it may not be signalled
+    /// and not waited for through it.
+    pub restricted: Vec<(Subject, Hex, bool, bool)>,
     /// Its global handle.
     pub global: Option<Hex>,
     /// How many local handles it has.

@@ -16,6 +16,7 @@ pub(crate) mod keyed_mutex;
 pub(crate) mod ks;
 pub(crate) mod lifecycle;
 pub(crate) mod memory;
+pub(crate) mod nt_share;
 pub(crate) mod pnp;
 pub(crate) mod render;
 pub(crate) mod share;

@@ -1,0 +1,106 @@
+//! The numbers of NT handles.
+//!
+//! The kernel knows an NT handle by its id. What number a client sees is decided here: multiples of
+//! four, as on Windows, that end with the client's process, or what the owner of the session makes of
+//! it ([`NtHandles`]): the C library's NT handles are file descriptors.
+
+use crate::session::Session;
+use crate::status::status;
+use abi::status::STATUS_INVALID_HANDLE;
+use abi::{HANDLE, NTSTATUS};
+use flight::Passive;
+use kernel::{NtHandleId, NtHandleInfo};
+use std::ptr;
+
+/// The first number, above those of events, and the distance between numbers.
+const BASE: usize = 0x1_0000;
+const STEP: usize = 4;
+
+/// Gives NT handles their numbers in a process.
+pub trait NtHandles: Send + Sync {
+    /// Makes a number for a new NT handle. `inherit`: child processes get it, too.
+    ///
+    /// # Errors
+    ///
+    /// The status of a call that cannot return an NT handle.
+    fn publish(&self, handle: NtHandleId, inherit: bool) -> Result<usize, NTSTATUS>;
+
+    /// The NT handle that a number stands for now.
+    fn find(&self, number: usize) -> Option<NtHandleId>;
+
+    /// The NT handles that were closed since the last call.
+    fn take_closed(&self) -> Vec<NtHandleId>;
+}
+
+impl Session {
+    /// Ends what only closed NT handles kept alive. Called by every call that can see it.
+    pub fn collect_closed_nt_handles(&self, at: &mut Passive) {
+        let Some(nt_handles) = &self.nt_handles else { return };
+        for handle in nt_handles.take_closed() {
+            self.kernel.close_nt_handle(at, handle);
+        }
+    }
+
+    /// Whether NT handles are the process's in the kernel.
+    pub(crate) fn owns_nt_handles(&self) -> bool {
+        self.nt_handles.is_none()
+    }
+
+    /// The NT handle that a number stands for.
+    pub(crate) fn find_nt_handle(&self, at: &mut Passive, handle: HANDLE) -> Option<NtHandleId> {
+        self.collect_closed_nt_handles(at);
+        if let Some(nt_handles) = &self.nt_handles {
+            return nt_handles.find(handle.addr());
+        }
+        let number = handle.addr().checked_sub(BASE).filter(|it| it.is_multiple_of(STEP))? / STEP;
+        self.kernel.find_nt_handle(self.process, u32::try_from(number).ok()?)
+    }
+
+    /// The number of a new NT handle. If there can be none, the handle is closed.
+    pub(crate) fn publish_nt_handle(
+        &self,
+        at: &mut Passive,
+        handle: NtHandleId,
+        inherit: bool,
+    ) -> Result<HANDLE, NTSTATUS> {
+        let number = match &self.nt_handles {
+            Some(nt_handles) => nt_handles.publish(handle, inherit),
+            None => Ok(BASE + handle.number() as usize * STEP),
+        };
+        if number.is_err() {
+            self.kernel.close_nt_handle(at, handle);
+        }
+        number.map(ptr::without_provenance_mut)
+    }
+
+    /// Closes an NT handle whose number is the kernel's. (A client of the C library closes its file
+    /// descriptor.)
+    pub fn close_nt_handle(&self, at: &mut Passive, handle: HANDLE) -> Result<(), NTSTATUS> {
+        let found = self.find_nt_handle(at, handle).ok_or(STATUS_INVALID_HANDLE)?;
+        self.kernel.close_nt_handle(at, found);
+        Ok(())
+    }
+
+    /// Gives another process an NT handle of the same object, as `DuplicateHandle` does. Returns
+    /// its number there.
+    pub fn duplicate_nt_handle(
+        &self,
+        at: &mut Passive,
+        handle: HANDLE,
+        to: &Session,
+    ) -> Result<HANDLE, NTSTATUS> {
+        let found = self.find_nt_handle(at, handle).ok_or(STATUS_INVALID_HANDLE)?;
+        let copy = self.kernel.duplicate_nt_handle(found, to.process);
+        to.publish_nt_handle(at, copy.map_err(|why| status(&why))?, false)
+    }
+
+    /// The type, the name and the access of an NT handle.
+    pub fn nt_handle_info(
+        &self,
+        at: &mut Passive,
+        handle: HANDLE,
+    ) -> Result<NtHandleInfo, NTSTATUS> {
+        let found = self.find_nt_handle(at, handle).ok_or(STATUS_INVALID_HANDLE)?;
+        self.kernel.nt_handle_info(found).map_err(|why| status(&why))
+    }
+}

@@ -1,0 +1,346 @@
+//! Opening the objects of NT handles.
+#![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
+
+use crate::adapter::luid;
+use crate::claims::{
+    check_writable, copied, read_list_mut, read_mut, write, write_bytes, write_list,
+};
+use crate::entry::{ArgumentRule, judge_arguments};
+use crate::session::Session;
+use crate::share::{describe_sizes, to_u32};
+use crate::status::{ErrorRules, HandleArgument, map_error};
+use abi::kmt::{
+    D3DKMT_GETSHAREDRESOURCEADAPTERLUID, D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE,
+    D3DKMT_OPENRESOURCEFROMNTHANDLE, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE,
+    D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2, D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
+};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
+use abi::ukm::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags;
+use abi::{HANDLE, NTSTATUS};
+use flight::{EventKind, Hex, Passive, RuleId};
+use kernel::{
+    Argument, Handle, KernelError, NtHandleId, OpenNtSyncRequest, OpenSyncResponse, ShareInfo,
+};
+
+const QUERY: &str = "D3DKMTQueryResourceInfoFromNtHandle";
+const OPEN: &str = "D3DKMTOpenResourceFromNtHandle";
+const OPEN_SYNC: &str = "D3DKMTOpenSyncObjectFromNtHandle";
+const OPEN_SYNC2: &str = "D3DKMTOpenSyncObjectFromNtHandle2";
+const OPEN_KEYED_MUTEX: &str = "D3DKMTOpenKeyedMutexFromNtHandle";
+
+macro_rules! device_rules {
+    ($($rules:ident $place:literal;)+) => {$(
+        const $rules: ErrorRules = ErrorRules {
+            handles: &[(HandleArgument::StaleDevice, RuleId::DEV_LIFE_003, $place)],
+            others: &[],
+        };
+    )+};
+}
+
+device_rules! {
+    QUERY_ERROR_RULES "D3DKMTQueryResourceInfoFromNtHandle.hDevice";
+    OPEN_ERROR_RULES "D3DKMTOpenResourceFromNtHandle.hDevice";
+    OPEN_SYNC2_ERROR_RULES "D3DKMTOpenSyncObjectFromNtHandle2.hDevice";
+}
+
+/// The error rules of calls without a device.
+const NO_ERROR_RULES: ErrorRules = ErrorRules { handles: &[], others: &[] };
+
+const LUID_ERROR_RULES: ErrorRules = ErrorRules {
+    handles: &[(
+        HandleArgument::SharedResource,
+        RuleId::ALLOC_SHARE_010,
+        "D3DKMTGetSharedResourceAdapterLuid.hGlobalShare",
+    )],
+    others: &[],
+};
+
+/// The opener's buffer sizes and the actual sizes.
+struct OpenArguments {
+    args: D3DKMT_OPENRESOURCEFROMNTHANDLE,
+    info: ShareInfo,
+}
+
+const MUTEX_RULES: &[ArgumentRule<D3DKMT_OPENRESOURCEFROMNTHANDLE>] = &[ArgumentRule {
+    id: RuleId::ALLOC_SHARE_009,
+    argument: "D3DKMTOpenResourceFromNtHandle.KeyedMutexPrivateRuntimeDataSize",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |args| {
+        let size = args.KeyedMutexPrivateRuntimeDataSize;
+        (size != 0 && args.pKeyedMutexPrivateRuntimeData.is_null()).then(|| {
+            format!("room for {size} bytes of the keyed mutex's data is given at a NULL pointer")
+        })
+    },
+}];
+
+const RULES: &[ArgumentRule<OpenArguments>] = &[
+    ArgumentRule {
+        id: RuleId::ALLOC_SHARE_003,
+        argument: "D3DKMTOpenResourceFromNtHandle.NumAllocations",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |args| {
+            let (given, there) = (args.args.NumAllocations as usize, args.info.members);
+            let listed = there == 0 || !args.args.pOpenAllocationInfo2.is_null();
+            let list = if listed { "" } else { " in a list at NULL" };
+            (given != there || !listed).then(|| {
+                format!("{given} allocations are passed{list}, and the resource has {there}")
+            })
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_SHARE_003,
+        argument: "D3DKMTOpenResourceFromNtHandle.PrivateRuntimeDataSize",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |args| {
+            let (size, there) = (args.args.PrivateRuntimeDataSize as usize, args.info.runtime);
+            let given = there == 0 || !args.args.pPrivateRuntimeData.is_null();
+            (size != there || !given)
+                .then(|| describe_sizes("the runtime's data", size, there, given))
+        },
+    },
+    ArgumentRule {
+        id: RuleId::ALLOC_SHARE_003,
+        argument: "D3DKMTOpenResourceFromNtHandle.ResourcePrivateDriverDataSize",
+        refuses: Some(STATUS_INVALID_PARAMETER),
+        broken: |args| {
+            let (size, there) =
+                (args.args.ResourcePrivateDriverDataSize as usize, args.info.private);
+            (size != there)
+                .then(|| describe_sizes("the resource's private data", size, there, true))
+        },
+    },
+    // WINDOWS: a short total buffer is out of memory (observed).
+    ArgumentRule {
+        id: RuleId::ALLOC_SHARE_003,
+        argument: "D3DKMTOpenResourceFromNtHandle.TotalPrivateDriverDataBufferSize",
+        refuses: Some(STATUS_NO_MEMORY),
+        broken: |args| {
+            let (size, there) =
+                (args.args.TotalPrivateDriverDataBufferSize as usize, args.info.total);
+            let given = there == 0 || !args.args.pTotalPrivateDriverDataBuffer.is_null();
+            (size < there || !given).then(|| describe_sizes("all private data", size, there, given))
+        },
+    },
+];
+
+/// Emits why a call with an NT handle fails because of its device or its NT handle.
+fn log_failure<T>(
+    session: &Session,
+    call: &'static str,
+    handle: Option<NtHandleId>,
+    opened: &Result<T, KernelError>,
+) {
+    let Err(why) = opened else { return };
+    let device = !matches!(
+        why,
+        KernelError::Handle { argument: Argument::Device, .. } | KernelError::Removed(_)
+    );
+    let handle = match (handle, why) {
+        (None, _) => "invalid",
+        (Some(_), KernelError::NtObjectType(_)) => "another-type",
+        (Some(_), _) => "good",
+    };
+    if device && handle == "good" {
+        return;
+    }
+    let status = Hex(crate::status::status(why).cast_unsigned());
+    session.log().emit(session.process.subject(), || EventKind::NtOpenFailed {
+        call: call.into(),
+        device,
+        handle: handle.into(),
+        status,
+    });
+}
+
+/// Returns the buffer sizes that an opener of an NT handle's resource needs.
+pub(crate) unsafe fn query_resource_info_from_nt_handle(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
+) -> Result<(), NTSTATUS> {
+    let before = copied();
+    // SAFETY: The caller's contract.
+    let mut arguments = unsafe { read_mut(args) }?;
+    let handle = session.find_nt_handle(at, arguments.hNtHandle);
+    let there = session.kernel.nt_share_info(session.process, Handle(arguments.hDevice), handle);
+    log_failure(session, QUERY, handle, &there);
+    let there = map_error(session, QUERY_ERROR_RULES, there)?;
+    // WINDOWS: sizes only; the runtime's data is never copied, with or without a buffer (observed).
+    arguments.PrivateRuntimeDataSize = to_u32(there.runtime)?;
+    arguments.TotalPrivateDriverDataSize = to_u32(there.total)?;
+    arguments.ResourcePrivateDriverDataSize = to_u32(there.private)?;
+    arguments.NumAllocations = to_u32(there.members)?;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, arguments) }?;
+    let (runtime, total) = (there.runtime as u64, there.total as u64);
+    let copied = copied() - before;
+    session.log().emit(there.resource, || EventKind::ShareQueried { runtime, total, copied });
+    Ok(())
+}
+
+/// Opens the objects of an NT handle of a resource for a device.
+///
+/// WINDOWS: the buffer for the keyed mutex's data is checked and not written, as
+/// `D3DKMTOpenKeyedMutex2` does it (our reading).
+pub(crate) unsafe fn open_resource_from_nt_handle(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_OPENRESOURCEFROMNTHANDLE,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut arguments = unsafe { read_mut(args) }?;
+    let handle = session.find_nt_handle(at, arguments.hNtHandle);
+    let device = Handle(arguments.hDevice);
+    let there = session.kernel.nt_share_info(session.process, device, handle);
+    log_failure(session, OPEN, handle, &there);
+    let there = map_error(session, OPEN_ERROR_RULES, there)?;
+    judge_arguments(session, MUTEX_RULES, &arguments)?;
+    judge_arguments(session, RULES, &OpenArguments { args: arguments, info: there })?;
+    let list = arguments.pOpenAllocationInfo2;
+    // SAFETY: The caller's contract.
+    let mut elements = unsafe { read_list_mut(list, there.members) }?;
+    let total = arguments.pTotalPrivateDriverDataBuffer;
+    // SAFETY: The caller's contract.
+    unsafe { check_writable(total, there.total) }?;
+    // SAFETY: The caller's contract.
+    unsafe { check_writable(arguments.pPrivateRuntimeData, there.runtime) }?;
+    let room = arguments.KeyedMutexPrivateRuntimeDataSize as usize;
+    let opened = session.kernel.open_nt_resource(at, session.process, device, handle, room);
+    let opened = map_error(session, OPEN_ERROR_RULES, opened)?;
+    let resource = opened.resource;
+    let (mut written, before) = (0, copied());
+    for ((element, handle), private) in
+        elements.iter_mut().zip(&resource.allocations).zip(&resource.privates)
+    {
+        // WINDOWS: driver data is delivered in the total buffer only, and the size fields are
+        // updated (observed); that the pointer then leads there is our reading.
+        element.hAllocation = handle.0;
+        element.pPrivateDriverData = total.cast::<u8>().wrapping_add(written).cast();
+        element.PrivateDriverDataSize = to_u32(private.len())?;
+        written += private.len();
+    }
+    let privates: Vec<u8> = resource.privates.iter().flatten().copied().collect();
+    // SAFETY: The caller's contract.
+    unsafe { write_bytes(total, &privates) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write_bytes(arguments.pPrivateRuntimeData, &resource.runtime) }?;
+    // SAFETY: The caller's contract.
+    unsafe { write_list(list, &elements) }?;
+    arguments.TotalPrivateDriverDataBufferSize = to_u32(written)?;
+    arguments.hResource = resource.resource.0;
+    // Without a bundle there is neither of them.
+    arguments.hKeyedMutex = opened.keyed_mutex.unwrap_or_default().0;
+    arguments.hSyncObject = opened.sync.unwrap_or_default().0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, arguments) }?;
+    let copied = copied() - before;
+    // WINDOWS: as for an open by a global handle.
+    if !arguments.pResourcePrivateDriverData.is_null() {
+        // SAFETY: The caller's contract.
+        unsafe { write_bytes(arguments.pResourcePrivateDriverData, &resource.private) }?;
+    }
+    session
+        .log()
+        .emit(there.resource, || EventKind::ShareOpened { written: written as u64, copied });
+    Ok(())
+}
+
+/// Opens the synchronization object of an NT handle for the process.
+pub(crate) unsafe fn open_sync_object_from_nt_handle(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut arguments = unsafe { read_mut(args) }?;
+    let (handle, request) = (arguments.hNtHandle, OpenNtSyncRequest::default());
+    let opened = open_sync(session, at, (OPEN_SYNC, NO_ERROR_RULES), handle, &request)?;
+    arguments.hSyncObject = opened.handle.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, arguments) }
+}
+
+/// Opens the synchronization object of an NT handle for a device.
+pub(crate) unsafe fn open_sync_object_from_nt_handle2(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_OPENSYNCOBJECTFROMNTHANDLE2,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut arguments = unsafe { read_mut(args) }?;
+    let flags = arguments.Flags;
+    // WINDOWS: our reading, as for undefined flags of other calls.
+    if flags.has(Flags::RESERVED) {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let request = OpenNtSyncRequest {
+        device: Some(Handle(arguments.hDevice)),
+        no_signal: flags.has(Flags::NoSignal),
+        no_wait: flags.has(Flags::NoWait),
+    };
+    let call = (OPEN_SYNC2, OPEN_SYNC2_ERROR_RULES);
+    let opened = open_sync(session, at, call, arguments.hNtHandle, &request)?;
+    arguments.hSyncObject = opened.handle.0;
+    if opened.is_monitored {
+        arguments.set_value_address(opened.value);
+    }
+    // SAFETY: The caller's contract.
+    unsafe { write(args, arguments) }
+}
+
+/// Both versions.
+fn open_sync(
+    session: &Session,
+    at: &mut Passive,
+    (call, error_rules): (&'static str, ErrorRules),
+    handle: HANDLE,
+    request: &OpenNtSyncRequest,
+) -> Result<OpenSyncResponse, NTSTATUS> {
+    let handle = session.find_nt_handle(at, handle);
+    let opened = session.kernel.open_nt_sync(session.process, handle, request);
+    log_failure(session, call, handle, &opened);
+    map_error(session, error_rules, opened)
+}
+
+/// Opens the keyed mutex of an NT handle.
+///
+/// WINDOWS: a buffer is checked and not written, as `D3DKMTOpenKeyedMutex2` does it (our reading).
+pub(crate) unsafe fn open_keyed_mutex_from_nt_handle(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut arguments = unsafe { read_mut(args) }?;
+    let room = arguments.PrivateRuntimeDataSize;
+    if room != 0 && arguments.pPrivateRuntimeData.is_null() {
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    let handle = session.find_nt_handle(at, arguments.hNtHandle);
+    let opened = session.kernel.open_nt_keyed_mutex(session.process, handle, room as usize);
+    log_failure(session, OPEN_KEYED_MUTEX, handle, &opened);
+    arguments.hKeyedMutex = map_error(session, NO_ERROR_RULES, opened)?.0;
+    // SAFETY: The caller's contract.
+    unsafe { write(args, arguments) }
+}
+
+/// Returns the LUID of the adapter that a shared resource is on.
+///
+/// WINDOWS: the NT handle counts, if there is one (our reading).
+pub(crate) unsafe fn get_shared_resource_adapter_luid(
+    session: &Session,
+    at: &mut Passive,
+    args: *mut D3DKMT_GETSHAREDRESOURCEADAPTERLUID,
+) -> Result<(), NTSTATUS> {
+    // SAFETY: The caller's contract.
+    let mut arguments = unsafe { read_mut(args) }?;
+    let handle = session.find_nt_handle(at, arguments.hNtHandle);
+    if handle.is_none() && !arguments.hNtHandle.is_null() {
+        return Err(STATUS_INVALID_HANDLE);
+    }
+    let global = Handle(arguments.hGlobalShare);
+    let adapter = session.kernel.shared_resource_adapter(global, handle);
+    arguments.AdapterLuid = luid(map_error(session, LUID_ERROR_RULES, adapter)?);
+    // SAFETY: The caller's contract.
+    unsafe { write(args, arguments) }
+}

@@ -155,6 +155,7 @@ impl Kernel {
             device: guard.driver_handle()?,
             views: CallList::from_buf([NewView { handle, private, slot: HandleSlot::new() }]),
             create: true,
+            read_only: false,
             private: &[],
         };
         let log_arguments = |log: &Log| {

@@ -10,6 +10,7 @@ mod address;
 mod interrupt;
 mod keyed_mutex;
 mod memory;
+mod nt_share;
 mod pnp;
 mod render;
 mod stream;
@@ -367,6 +368,7 @@ pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
         .iter()
         .chain(memory::CASES)
         .chain(keyed_mutex::CASES)
+        .chain(nt_share::CASES)
         .chain(pnp::CASES)
         .chain(interrupt::CASES)
         .chain(sync::CASES)

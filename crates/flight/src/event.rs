@@ -187,6 +187,8 @@ events! {
     }
     /// A client opens an object of an NT object that is not a resource.
     NtPartOpened "nt-object.part-opened" { process: Subject, of: Subject }
+    /// A resource ends with its adapter: the NT object does not keep it alive.
+    NtResourceLost "nt-object.resource-lost" { resource: Subject }
     /// An NT handle is closed. `handles` are left, of all processes.
     NtHandleClosed "nt-object.handle-closed" { handles: u32 }
     /// The last NT handle is closed: the NT object keeps no object alive any more, and its name is

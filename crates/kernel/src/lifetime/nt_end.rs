@@ -136,7 +136,10 @@ impl Kernel {
             let resources = state.resources.select(held);
             for resource in &resources {
                 state.resources[*resource].nt_holds = 1;
-                state.lifetime.nt.forget_resource(*resource);
+                for object in state.lifetime.nt.forget_resource(*resource) {
+                    let resource = resource.subject();
+                    self.log.emit(object.subject(), || EventKind::NtResourceLost { resource });
+                }
             }
             resources
         };

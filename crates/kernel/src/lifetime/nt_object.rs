@@ -317,13 +317,15 @@ impl NtHandleId {
 }
 
 impl NtState {
-    /// A resource ends with its adapter.
-    pub(super) fn forget_resource(&mut self, resource: Id<Resource>) {
-        for object in self.objects.select(|object| object.parts.resource == Some(resource)) {
-            self.objects[object].parts.resource = None;
+    /// A resource ends with its adapter. Returns the NT objects that kept it alive.
+    pub(super) fn forget_resource(&mut self, resource: Id<Resource>) -> Vec<Id<NtObject>> {
+        let objects = self.objects.select(|object| object.parts.resource == Some(resource));
+        for object in &objects {
+            self.objects[*object].parts.resource = None;
         }
         self.ends.retain(|waiting| *waiting != resource);
         self.opening.retain(|pair| pair.1 != resource);
+        objects
     }
 
     fn add_handle(

@@ -25,15 +25,18 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// Writes text, then fields. The text and the name of the first field are one piece.
+/// Writes texts, then fields. The texts and the name of the first field are one piece.
 macro_rules! values {
-    ($to:ident, $end:expr, $text:literal) => {
-        $to.put($end, $text)
+    ($to:ident, $end:expr, ()) => {
+        $end
     };
-    ($to:ident, $end:expr, $text:literal, $field:ident $(, $more:ident)*) => {{
-        let end = $to.put($end, concat!($text, " ", stringify!($field), "="));
+    ($to:ident, $end:expr, ($($text:literal),+)) => {
+        $to.put($end, concat!($($text),+))
+    };
+    ($to:ident, $end:expr, ($($text:literal),*), $field:ident $(, $more:ident)*) => {{
+        let end = $to.put($end, concat!($($text,)* " ", stringify!($field), "="));
         let end = $field.write($to, end);
-        values!($to, end, "" $(, $more)*)
+        values!($to, end, () $(, $more)*)
     }};
 }
 
@@ -68,7 +71,7 @@ macro_rules! events {
             /// The most bytes that `write` writes to the buffer's block.
             const LENGTH: usize = {
                 let lengths = [
-                    $($name.len() $(+ stringify!($field).len() + 2 + <$type>::LENGTH)*),*
+                    $(1 + $name.len() $(+ stringify!($field).len() + 2 + <$type>::LENGTH)*),*
                 ];
                 let (mut longest, mut index) = (0, 0);
                 while index < lengths.len() {
@@ -80,11 +83,11 @@ macro_rules! events {
                 longest
             };
 
-            /// Writes its name and its values, each ` name=value`, at `end`. Returns the end behind
+            /// Writes a space, its name and its values, each ` name=value`, at `end`. Returns the end behind
             /// them.
             fn write(&self, to: &mut LineBuffer, end: usize) -> usize {
                 match self {
-                    $(EventKind::$variant { $($field),* } => values!(to, end, $name $(, $field)*),)*
+                    $(EventKind::$variant { $($field),* } => values!(to, end, (" ", $name) $(, $field)*),)*
                 }
             }
 
@@ -877,7 +880,7 @@ impl<'a> Values<'a> {
 
 /// The most bytes before the name of an event.
 const HEAD_LENGTH: usize =
-    u64::LENGTH + " t".len() + u32::LENGTH + " c".len() + u32::LENGTH + 2 + Subject::LENGTH;
+    u64::LENGTH + " t".len() + u32::LENGTH + " c".len() + u32::LENGTH + 1 + Subject::LENGTH;
 
 const _: () = assert!(HEAD_LENGTH + EventKind::LENGTH + "\n".len() <= LINE_LENGTH);
 
@@ -889,7 +892,6 @@ impl Event {
         let end = to.put_event_number(end, self.seq);
         let end = to.put_origin(end, self.thread, self.call);
         let end = self.subject.write(to, end);
-        let end = to.put(end, " ");
         self.kind.write(to, end)
     }
 }

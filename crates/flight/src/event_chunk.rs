@@ -8,9 +8,6 @@ pub(crate) const CHUNK: usize = 512;
 /// Number of places that are prepared together: a page of memory.
 const GROWTH: usize = 32;
 
-/// What is in a place without an event. Forgetting it is as good as dropping it.
-const EMPTY: EventKind = EventKind::ViewIdle {};
-
 /// Up to [`CHUNK`] events in a row.
 ///
 /// A place exists before its event, so that an event is moved there at once, and not first into a
@@ -18,7 +15,7 @@ const EMPTY: EventKind = EventKind::ViewIdle {};
 /// prepared, since most logs are short.
 #[derive(Debug, Default)]
 pub(crate) struct EventChunk {
-    /// The places; those from `length` on are empty.
+    /// The places; those from `length` on have events that were read, or none.
     places: Vec<Event>,
     length: usize,
 }
@@ -36,8 +33,9 @@ impl EventChunk {
             return false;
         }
         if self.is_unprepared() {
-            let empty =
-                || Event { seq: 0, thread: 0, call: None, subject: Subject::RUN, kind: EMPTY };
+            let kind = || EventKind::ViewIdle {}; // Any: it is never read.
+            let (thread, call, subject) = (0, None, Subject::RUN);
+            let empty = || Event { seq: 0, thread, call, subject, kind: kind() };
             self.places.reserve_exact(CHUNK - self.length);
             self.places.resize_with(self.length + GROWTH, empty);
         }
@@ -57,7 +55,7 @@ impl EventChunk {
         let event = &mut self.places[self.length];
         self.length += 1;
         (event.seq, event.thread, event.call, event.subject) = (seq, thread, call, subject);
-        std::mem::forget(std::mem::replace(&mut event.kind, kind));
+        event.kind = kind;
         event
     }
 
@@ -69,14 +67,12 @@ impl EventChunk {
     /// The events, in a list that has only them.
     pub(crate) fn into_events(mut self) -> Vec<Event> {
         self.places.truncate(self.length);
+        self.places.shrink_to_fit();
         self.places
     }
 
-    /// Removes the events.
+    /// Removes the events. Each is dropped when another one gets its place, or with the chunk.
     pub(crate) fn clear(&mut self) {
-        for event in &mut self.places[..self.length] {
-            event.kind = EMPTY;
-        }
         self.length = 0;
     }
 }

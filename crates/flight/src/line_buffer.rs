@@ -84,8 +84,8 @@ impl Number {
 /// The thread and call of an event, and how they are written.
 #[derive(Clone, Copy)]
 struct Origin {
-    thread: u32,
-    call: Option<u32>,
+    /// The thread, then the number of the call, or zero.
+    key: u64,
     written: Padded<ORIGIN_LENGTH>,
 }
 
@@ -120,7 +120,10 @@ impl LineBuffer {
             spilled: Vec::new(),
             length: 0,
             number: Number::ZERO,
-            origins: [Origin { thread: 0, call: None, written: Padded::new(" t0 - ") }; 2],
+            origins: [
+                Origin { key: 0, written: Padded::new(" t0 - ") },
+                Origin { key: 0, written: Padded::new(" t0 c0 ") },
+            ],
             names: [no_name; NAMES],
             numbers: [Number::ZERO; NUMBERS],
             block: [0; PLACES + PIECE_LENGTH],
@@ -241,7 +244,7 @@ impl LineBuffer {
     #[inline]
     pub(crate) fn put_origin(&mut self, end: usize, thread: u32, call: Option<u32>) -> usize {
         let known = self.origins[usize::from(call.is_some())];
-        if known.thread == thread && known.call == call {
+        if known.key == origin_key(thread, call) {
             return self.put_padded(end, &known.written);
         }
         self.put_new_origin(end, thread, call)
@@ -261,8 +264,10 @@ impl LineBuffer {
         };
         let mut bytes = [0; ORIGIN_LENGTH];
         bytes.copy_from_slice(&self.block[start..start + ORIGIN_LENGTH]);
-        self.origins[usize::from(call.is_some())] =
-            Origin { thread, call, written: Padded { bytes, length: end - start } };
+        self.origins[usize::from(call.is_some())] = Origin {
+            key: origin_key(thread, call),
+            written: Padded { bytes, length: end - start },
+        };
         end
     }
 
@@ -330,6 +335,12 @@ impl fmt::Debug for LineBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LineBuffer").field("length", &self.length).finish_non_exhaustive()
     }
+}
+
+/// A number for a thread and a call. Those without a call are apart.
+#[inline]
+fn origin_key(thread: u32, call: Option<u32>) -> u64 {
+    (u64::from(thread) << 32) | u64::from(call.unwrap_or(0))
 }
 
 /// The place of a number among the kept ones.

@@ -10,6 +10,7 @@
 
 use crate::event_chunk::EventChunk;
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, thread};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -360,11 +361,10 @@ impl Log {
             return; // No reference: see `acquire_pointer`.
         }
         let inner = &mut *self.inner();
-        if let Some(it) = inner.pointers.get_mut(&driver_handle) {
-            it.references -= 1;
-            if it.references == 0 {
-                inner.free_numbers.push(it.number);
-                inner.pointers.remove(&driver_handle);
+        if let Entry::Occupied(mut entry) = inner.pointers.entry(driver_handle) {
+            entry.get_mut().references -= 1;
+            if entry.get().references == 0 {
+                inner.free_numbers.push(entry.remove().number);
             }
         }
     }

@@ -361,8 +361,8 @@ mod tests {
 
     #[test]
     fn a_probe_finds_the_page_that_cannot_be_written() {
-        install();
         const PAGE: usize = 4096;
+        install();
         let (writable, read_only) = (libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: A new mapping.
@@ -371,15 +371,14 @@ mod tests {
         let start = start.cast::<u8>();
         for page in 0..4 {
             // SAFETY: The page is in the mapping.
-            unsafe { start.add(page * PAGE).write_bytes(7, PAGE) };
+            unsafe { start.wrapping_add(page * PAGE).write_bytes(7, PAGE) };
         }
-        // SAFETY: The last page is in the mapping.
-        let last = unsafe { start.add(3 * PAGE) };
+        let last = start.wrapping_add(3 * PAGE);
         // SAFETY: The last page is this test's own.
         assert_eq!(unsafe { libc::mprotect(last.cast(), PAGE, read_only) }, 0);
         let probed = |from: usize, bytes: usize| {
             // SAFETY: The range is in the mapping.
-            unsafe { probe(start.add(from), bytes) }
+            unsafe { probe(start.wrapping_add(from), bytes) }
         };
         for (from, bytes) in [(0, 1), (0, 3 * PAGE), (PAGE - 1, 2), (3 * PAGE - 1, 1)] {
             assert_eq!(probed(from, bytes), DirectAccessResult::Done, "{from} {bytes}");

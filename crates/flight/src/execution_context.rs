@@ -25,7 +25,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 thread_local! {
-    static FACTS: FactCells = const { FactCells::OUTSIDE };
+    static FACTS: FactCells = const { FactCells::outside() };
     static ATTACHMENTS: RefCell<Vec<AttachmentSlot>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -64,12 +64,16 @@ pub(crate) struct FactCells {
 }
 
 impl FactCells {
-    const OUTSIDE: Self = Self {
-        thread: Cell::new(Facts::OUTSIDE.thread),
-        irql: Cell::new(Facts::OUTSIDE.irql),
-        component: Cell::new(Facts::OUTSIDE.component),
-        call: Cell::new(Facts::OUTSIDE.call),
-    };
+    /// Outside any flight.
+    const fn outside() -> Self {
+        let Facts { thread, irql, component, call } = Facts::OUTSIDE;
+        Self {
+            thread: Cell::new(thread),
+            irql: Cell::new(irql),
+            component: Cell::new(component),
+            call: Cell::new(call),
+        }
+    }
 }
 
 /// The type of an attachment, and its value.

@@ -228,12 +228,11 @@ impl Kernel {
 
     /// Leaves what [`Kernel::enter_context`] entered.
     pub(crate) fn leave_context_call(&self, number: Id<Context>, guard: RundownGuard<'_>) {
-        self.leave_context_locked(&mut self.state.lock(), number, guard);
+        Self::leave_context_locked(&mut self.state.lock(), number, guard);
     }
 
     /// The same, with the state locked.
     pub(crate) fn leave_context_locked(
-        &self,
         state: &mut KernelState,
         number: Id<Context>,
         guard: RundownGuard<'_>,

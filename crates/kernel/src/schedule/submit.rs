@@ -77,7 +77,7 @@ impl Kernel {
             }
         }
         for (number, guard) in entered {
-            self.leave_context_locked(&mut state, number, guard);
+            Self::leave_context_locked(&mut state, number, guard);
         }
         result
     }

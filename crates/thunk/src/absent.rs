@@ -59,13 +59,6 @@ macro_rules! for_each_absent_entry_point {
                 D3DKMTCreateDoorbell, D3DKMTConnectDoorbell, D3DKMTDestroyDoorbell,
                 D3DKMTNotifyWorkSubmission,
             ],
-            "there are no NT handles" => [
-                D3DKMTShareObjects, D3DKMTOpenResourceFromNtHandle,
-                D3DKMTQueryResourceInfoFromNtHandle, D3DKMTOpenSyncObjectFromNtHandle,
-                D3DKMTOpenSyncObjectFromNtHandle2, D3DKMTOpenSyncObjectNtHandleFromName,
-                D3DKMTOpenNtHandleFromName, D3DKMTOpenKeyedMutexFromNtHandle,
-                D3DKMTGetSharedResourceAdapterLuid,
-            ],
             "there are no sync files" => [
                 D3DKMTCreateSyncFile, D3DKMTOpenSyncObjectFromSyncFile, D3DKMTWaitSyncFile,
             ],
@@ -127,6 +120,7 @@ macro_rules! absent_entry_points {
                 statuses: &[STATUS_NOT_SUPPORTED],
                 forwards_errors_of: &[],
                 requires: "",
+                parameters: "",
                 pointer: "*const c_void",
                 bytes: 0,
                 call: |session: &Session, at: &mut Passive, args: *mut c_void| {

@@ -10,7 +10,7 @@
 use crate::adapter::start::Adapter;
 use crate::base::id_list::{Id, IdList};
 use crate::ddi::Driver;
-use crate::ddi::permit::{PermitKey, PermitKeys, PermitMode, ThreadingLevel};
+use crate::ddi::permit::{PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::nt_object::NtObject;
@@ -64,7 +64,7 @@ impl Kernel {
         let Some(taken) = self.try_acquire_permit(&mut state, keys) else { return false };
         permit = taken;
         state.lifetime.nt.ends.remove(place);
-        let scope = DestroyScope { driver: &driver, permit: &permit, process: None };
+        let scope = DestroyScope { driver: &driver, permit: &permit, process: None, device: None };
         let mut state = self.release_last_hold(at, &scope, state, resource);
         permit.release(&mut state);
         self.wake_all(&mut state);
@@ -162,7 +162,7 @@ impl Kernel {
                     break; // The driver breaks a rule, which is reported where it is found.
                 }
             }
-            let scope = DestroyScope { driver: &driver, permit: &permit, process: None };
+            let scope = DestroyScope { driver: &driver, permit: &permit, process: None, device: None };
             let mut state = self.release_last_hold(at, &scope, self.state.lock(), resource);
             permit.release(&mut state);
         }
@@ -183,9 +183,8 @@ impl KernelState {
     fn nt_end_keys(&self, resource: Id<Resource>) -> (Arc<Driver>, PermitKeys) {
         let adapter = self.resources[resource].adapter;
         let driver = self.adapters[adapter].driver.clone();
-        let mut keys = ThreadingLevel::Zero.keys(adapter, driver.generation, None);
-        keys.push((PermitKey::Resource(resource), PermitMode::Exclusive));
-        (driver, keys)
+        let keys = ThreadingLevel::Zero.keys(adapter, driver.generation, None);
+        (driver, keys.with_resource(resource))
     }
 
     /// The memory of a resource's allocations.

@@ -15,7 +15,7 @@ use flight::Pool;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Who numbers an object.
+/// The pool or table that numbers an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NumberedBy {
     Pool = 0,

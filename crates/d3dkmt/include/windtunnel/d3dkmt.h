@@ -2641,12 +2641,6 @@ NTSTATUS windtunnel_event_close(HANDLE event);
 NTSTATUS windtunnel_nt_handle_type(HANDLE handle, char *text, size_t size);
 NTSTATUS windtunnel_nt_handle_name(HANDLE handle, char *text, size_t size);
 
-/*
- * A process handle (hProcess) with these PROCESS_ rights: a descriptor of the process, as of
- * pidfd_open. On Windows OpenProcess returns it.
- */
-HANDLE windtunnel_process_open(uint32_t pid, uint32_t access);
-
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif

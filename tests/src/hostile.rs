@@ -268,7 +268,11 @@ impl Arena {
         }
         self.set(
             NT_OBJECTS,
-            self.get::<u32>(if self.get::<u8>(PRIVATE) % 2 == 0 { CREATE + 4 } else { SYNC + 88 }),
+            self.get::<u32>(if self.get::<u8>(PRIVATE).is_multiple_of(2) {
+                CREATE + 4
+            } else {
+                SYNC + 88
+            }),
         );
         for to in [NT_QUERY, NT_OPEN] {
             self.set(to, self.get::<u32>(DEVICE + 12));

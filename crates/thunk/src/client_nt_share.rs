@@ -35,21 +35,22 @@ struct NamedAttributes {
 }
 
 impl NamedAttributes {
-    fn new(name: &str) -> Box<Self> {
-        let mut it = Box::new(Self {
+    fn new(name: &str) -> Self {
+        let mut it = Self {
             units: name.encode_utf16().collect(),
             name: UNICODE_STRING::ZERO,
             attributes: OBJECT_ATTRIBUTES::ZERO,
-        });
+        };
         let bytes = u16::try_from(it.units.len() * 2).unwrap_or(u16::MAX);
         it.name =
             UNICODE_STRING { Length: bytes, MaximumLength: bytes, Buffer: it.units.as_mut_ptr() };
         it.attributes.Length = 48;
-        it.attributes.ObjectName = &raw mut it.name;
         it
     }
 
+    /// The pointer that a call gets. The attributes are not moved after this.
     fn pointer(&mut self) -> *mut OBJECT_ATTRIBUTES {
+        self.attributes.ObjectName = &raw mut self.name;
         &raw mut self.attributes
     }
 }

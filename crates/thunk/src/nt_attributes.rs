@@ -72,7 +72,7 @@ unsafe fn read_name(name: *const UNICODE_STRING) -> Result<Option<String>, NTSTA
 /// The text of a name. The characters of a client have two bytes, as on Windows, or four: then the
 /// second unit of two bytes is zero.
 fn decode(units: &[u16]) -> String {
-    if units.len() % 2 == 0 && units.get(1) == Some(&0) {
+    if units.len().is_multiple_of(2) && units.get(1) == Some(&0) {
         let pairs = units.as_chunks::<2>().0.iter();
         let wide = pairs.map(|pair| u32::from(pair[0]) | u32::from(pair[1]) << 16);
         let known = |unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);

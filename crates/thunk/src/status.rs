@@ -314,7 +314,9 @@ fn explain(error: &KernelError) -> Explained {
             Kind::View | Kind::ResourceView => STATUS_INVALID_PARAMETER,
             _ => STATUS_DEVICE_REMOVED,
         }),
-        KernelError::ResourceDestroyed(_) => plain(STATUS_INVALID_HANDLE),
+        KernelError::ResourceDestroyed(_) | KernelError::NtHandleNotFound => {
+            plain(STATUS_INVALID_HANDLE)
+        }
         KernelError::AccessDenied(_) => plain(STATUS_ACCESS_DENIED),
         // WINDOWS: the page names D3DDDIERR_CANTRENDERLOCKEDALLOCATION, whose number is not
         // published; the nearest published status is returned.
@@ -325,7 +327,6 @@ fn explain(error: &KernelError) -> Explained {
         | KernelError::NoMemory { .. }
         | KernelError::NoFreeAddresses => plain(STATUS_NO_MEMORY),
         KernelError::Pinned(_) => plain(STATUS_GRAPHICS_CANT_EVICT_PINNED_ALLOCATION),
-        KernelError::NtHandleNotFound => plain(STATUS_INVALID_HANDLE),
         KernelError::NtObjectType(_) => plain(STATUS_OBJECT_TYPE_MISMATCH),
         KernelError::NtAccessDenied(object) => breach(
             STATUS_ACCESS_DENIED,
@@ -381,21 +382,21 @@ fn explain_handle(argument: Argument, handle: u32, why: &HandleError) -> Explain
             &[Handle(HandleArgument::StaleFence)]
         }
         (Argument::Sync, _) if is_global => &[Handle(HandleArgument::GlobalSync)],
+        (Argument::Shared(_), HandleError::Closed(_)) => &[Rule(RuleId::NTSHARE_LIFE_003)],
         (
             Argument::Device
             | Argument::Context
             | Argument::PagingQueue
             | Argument::Fence
             | Argument::Sync
-            | Argument::SharedSync,
+            | Argument::SharedSync
+            | Argument::Shared(_),
             _,
         ) => return plain(STATUS_INVALID_PARAMETER),
         (Argument::Resource, _) => &[Handle(HandleArgument::Resource)],
         (Argument::SharedResource, _) => &[Handle(HandleArgument::SharedResource)],
         (Argument::KeyedMutex, _) => &[Handle(HandleArgument::KeyedMutex)],
         (Argument::SharedKeyedMutex, _) => &[Handle(HandleArgument::SharedKeyedMutex)],
-        (Argument::Shared(_), HandleError::Closed(_)) => &[Rule(RuleId::NTSHARE_LIFE_003)],
-        (Argument::Shared(_), _) => return plain(STATUS_INVALID_PARAMETER),
         (Argument::Allocation(_), HandleError::Superseded(_)) => {
             &[Rule(RuleId::ALLOC_LOCK_004), Handle(HandleArgument::Allocation)]
         }

@@ -2,7 +2,7 @@
 //!
 //! `D3DKMTShareObjects` creates an *NT object* for one resource, one synchronization object, or a
 //! bundle of three objects, and an *NT handle* to it. An NT object can have a name, by which any
-//! process gets another NT handle. Whoever calls the kernel decides what number an NT handle has:
+//! process gets another NT handle. The caller of the kernel decides what number an NT handle has:
 //! here it is an [`NtHandleId`].
 //!
 //! # Invariants

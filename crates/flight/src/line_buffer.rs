@@ -346,7 +346,7 @@ fn origin_key(thread: u32, call: Option<u32>) -> u64 {
 /// The place of a number among the kept ones.
 #[inline]
 fn number_place(number: u64) -> usize {
-    (number % NUMBERS as u64) as usize
+    usize::from(number.to_le_bytes()[0]) % NUMBERS
 }
 
 /// The places that a name can have among the kept ones. The first is the upper bits of a product,

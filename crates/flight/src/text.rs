@@ -104,6 +104,13 @@ impl PartialEq<&str> for Text {
     }
 }
 
+impl PartialEq<Text> for str {
+    #[inline]
+    fn eq(&self, other: &Text) -> bool {
+        *self == **other
+    }
+}
+
 impl PartialEq<Text> for &str {
     #[inline]
     fn eq(&self, other: &Text) -> bool {
@@ -143,7 +150,8 @@ mod tests {
         assert_eq!(format!("{name} {name:?}"), format!("{text} {text:?}"));
         assert_eq!(HashSet::from([name.clone(), text.clone()]).len(), 1);
         assert!(HashSet::from([text.clone()]).contains("two words"));
-        assert!(Text::from("a") < text && text < Text::from("z".to_owned()));
+        let (before, after) = (Text::from("a"), Text::from("z".to_owned()));
+        assert!(before < text && text < after);
         assert_eq!(
             (name.into_owned(), text.into_owned()),
             ("two words".into(), "two words".into())

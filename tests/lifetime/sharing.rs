@@ -62,7 +62,7 @@ fn open(
     args.pPrivateRuntimeData = runtime.as_mut_ptr().cast();
     args.PrivateRuntimeDataSize = 4;
     args.pResourcePrivateDriverData = untouched.as_mut_ptr().cast();
-    args.ResourcePrivateDriverDataSize = 8;
+    args.ResourcePrivateDriverDataSize = 0;
     args.pTotalPrivateDriverDataBuffer = total.as_mut_ptr().cast();
     args.TotalPrivateDriverDataBufferSize = 0x1000;
     change(&mut args);
@@ -173,7 +173,7 @@ fn the_second_version_opens_the_same_way() {
         args.pOpenAllocationInfo = (&raw mut info).cast();
         args.pPrivateRuntimeData = runtime.as_mut_ptr().cast();
         args.PrivateRuntimeDataSize = 4;
-        args.ResourcePrivateDriverDataSize = 8;
+        args.ResourcePrivateDriverDataSize = 0;
         args.pTotalPrivateDriverDataBuffer = total.as_mut_ptr().cast();
         args.TotalPrivateDriverDataBufferSize = 16;
         // SAFETY: All arguments are locals and as long as `args` states.

@@ -70,10 +70,12 @@ impl Severity {
 ///
 /// WINDOWS: for UMD-DESTROY-008 the page of `pfnDeallocateCb` allows a list for members of a
 /// resource, if a call with its hResource follows (documented): the other page is a note.
-const OVERRIDDEN: [&str; 6] = [
+///
+/// WINDOWS: the page of ALLOC-SHARE-007 speaks of allocations; the rule is worded as observed (a
+/// resource is shared), so it is no note.
+const OVERRIDDEN: [&str; 5] = [
     "ALLOC-CREATE-006",
     "ALLOC-CREATE-011",
-    "ALLOC-SHARE-007",
     "ALLOC-DESTROY-003",
     "ALLOC-DESTROY-004",
     "UMD-DESTROY-008",
@@ -358,7 +360,8 @@ mod tests {
         assert_eq!(severity("GATE-STATUS-001"), Severity::Warning, "Windows only logs");
         assert_eq!(severity("UMD-SUBMIT-003"), Severity::Warning, "where possible");
         assert_eq!(severity("ALLOC-DESTROY-003"), Severity::Note, "Windows accepts it");
-        assert_eq!(severity("ALLOC-SHARE-007"), Severity::Note, "overruled");
+        assert_eq!(severity("ALLOC-CREATE-006"), Severity::Note, "overruled");
+        assert_eq!(severity("ALLOC-SHARE-007"), Severity::Error, "worded as observed");
         assert!(Severity::Note < Severity::Warning && Severity::Warning < Severity::Error);
     }
 }

@@ -162,7 +162,8 @@ impl Kernel {
                     break; // The driver breaks a rule, which is reported where it is found.
                 }
             }
-            let scope = DestroyScope { driver: &driver, permit: &permit, process: None, device: None };
+            let scope =
+                DestroyScope { driver: &driver, permit: &permit, process: None, device: None };
             let mut state = self.release_last_hold(at, &scope, self.state.lock(), resource);
             permit.release(&mut state);
         }

@@ -44,10 +44,17 @@ pub(crate) struct PermitKeys {
     adapter: Id<Adapter>,
     /// Level one also has the key of the adapter's scheduler.
     class: ThreadingLevel,
-    /// The process whose threads exclude each other; the inner `None` is the system.
-    process: Option<Option<Id<Process>>>,
+    /// The process whose threads exclude each other, if they do.
+    process: Option<ProcessKey>,
     /// The resource whose driver handle is used and changed.
     resource: Option<Id<Resource>>,
+}
+
+/// The process of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProcessKey {
+    System,
+    Client(Id<Process>),
 }
 
 /// The held keys and the threads that wait for keys. The lists are short: a few keys per thread.
@@ -55,7 +62,7 @@ pub(crate) struct PermitKeys {
 pub(crate) struct PermitTable {
     /// Adapters with a permit.
     adapters: Vec<HeldAdapter>,
-    processes: Vec<Option<Id<Process>>>,
+    processes: Vec<ProcessKey>,
     resources: Vec<Id<Resource>>,
     /// Adapters whose power is changing. Only the power change and the work it needs get permits.
     closed_adapters: Vec<Id<Adapter>>,
@@ -118,7 +125,8 @@ impl ThreadingLevel {
         PermitKeys {
             adapter,
             class: self,
-            process: excludes_threads.then(|| process.into()),
+            process: excludes_threads
+                .then(|| process.into().map_or(ProcessKey::System, ProcessKey::Client)),
             resource: None,
         }
     }
@@ -151,8 +159,10 @@ impl fmt::Display for PermitKeys {
             write!(f, " and the scheduler of adapter {adapter} (exclusive)")?;
         }
         match self.process {
-            Some(Some(process)) => write!(f, " and process {} (exclusive)", process.serial())?,
-            Some(None) => f.write_str(" and the system process (exclusive)")?,
+            Some(ProcessKey::Client(process)) => {
+                write!(f, " and process {} (exclusive)", process.serial())?;
+            }
+            Some(ProcessKey::System) => f.write_str(" and the system process (exclusive)")?,
             None => (),
         }
         if let Some(resource) = self.resource {
@@ -197,7 +207,7 @@ impl PermitTable {
         let exclusive = keys.class.is_exclusive();
         match self.adapters.iter_mut().find(|held| held.adapter == keys.adapter) {
             Some(HeldAdapter { shared: Some(count), scheduler: held, .. })
-                if !exclusive && !(*held && scheduler) =>
+                if !(exclusive || (*held && scheduler)) =>
             {
                 *count += 1;
                 *held |= scheduler;

@@ -330,7 +330,7 @@ impl Kernel {
         drop(state);
         let given = handle[0].as_ref().map(DriverHandle::as_raw);
         let handles = &mut handle[..usize::from(given.is_some())];
-        let _ = self.call_destroy_allocation(at, scope, (&[allocation], handles), None, None);
+        let _ = Self::call_destroy_allocation(at, scope, (&[allocation], handles), None, None);
         let mut state = self.state.lock();
         if let Some(given) = given {
             self.end_allocation(&mut state, allocation, given);
@@ -358,11 +358,11 @@ impl Kernel {
         let list = (members, &mut handles[..]);
         let kept_resource = if goes {
             let disposition = ResourceDisposition::Destroy(driver_handle);
-            let _ = self.call_destroy_allocation(at, scope, list, ends, Some(disposition));
+            let _ = Self::call_destroy_allocation(at, scope, list, ends, Some(disposition));
             None
         } else {
             let disposition = ResourceDisposition::Keep(&driver_handle, HandleSlot::new());
-            let changed = self.call_destroy_allocation(at, scope, list, ends, Some(disposition));
+            let changed = Self::call_destroy_allocation(at, scope, list, ends, Some(disposition));
             Some(changed.ok().flatten().unwrap_or(driver_handle))
         };
         let mut state = self.state.lock();
@@ -387,7 +387,6 @@ impl Kernel {
     /// are not passed to the driver again (our decision; observation is silent).
     #[inline]
     fn call_destroy_allocation(
-        &self,
         at: &mut Passive,
         scope: &DestroyScope<'_>,
         (allocations, handles): (&[Id<Allocation>], &mut [Option<DriverAllocation>]),

@@ -17,7 +17,7 @@ pub struct Rule {
     pub ddis: &'static [&'static str],
     /// The DDIs whose calls and returns it does not judge: they have rules of their own.
     pub other_ddis: &'static [&'static str],
-    /// Of plain calls ([`Shadows::is_plain_call`]), the DDIs whose calls it judges; `None` for all.
+    /// Of plain calls (`Shadows::is_plain_call`), the DDIs whose calls it judges; `None` for all.
     pub plain_ddis: Option<&'static [&'static str]>,
     /// The entry points whose returns to a client (`leave`) it judges; empty for all.
     pub entries: &'static [&'static str],

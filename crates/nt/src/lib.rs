@@ -104,7 +104,9 @@ pub use ke_spin_lock::{KeAcquireSpinLockRaiseToDpc, KeInitializeSpinLock, KeRele
 pub use ke_wait::{KeDelayExecutionThread, KeWaitForMultipleObjects, KeWaitForSingleObject};
 pub use machine::{DriverThread, driver_threads, left_things};
 pub use mm::IoSpace;
-pub use no_memory::{ExitWithoutMemory, FLIGHT_WITHOUT_MEMORY, set_flight_exit_status};
+pub use no_memory::{
+    ExitWithoutMemory, FLIGHT_WITHOUT_MEMORY, end_unless_threads_can_begin, set_flight_exit_status,
+};
 pub use owned::{Origin, OwnedKind, Scope};
 pub use paged::protect_paged_memory;
 pub use pool::{PlaceNames, Pool, PoolObserver};

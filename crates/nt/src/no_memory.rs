@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "an allocator is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The exit status of a program without memory.
@@ -43,6 +44,20 @@ fn end_without_memory() {
     unsafe { libc::write(libc::STDERR_FILENO, LINE.as_ptr().cast(), LINE.len()) };
     // SAFETY: Ends the process without running anything of it, which could need memory.
     unsafe { libc::_exit(EXIT_STATUS.load(Ordering::Relaxed)) };
+}
+
+/// Ends the program with the same line if it has no memory to begin with: a thread that cannot have
+/// its first few pages is ended by Rust's library or by the C library, each in words of its own.
+pub fn end_unless_threads_can_begin() {
+    const BYTES: usize = 32 << 20;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: Maps new pages.
+    let pages = unsafe { libc::mmap(ptr::null_mut(), BYTES, libc::PROT_NONE, flags, -1, 0) };
+    if pages == libc::MAP_FAILED {
+        end_without_memory();
+    }
+    // SAFETY: The pages are this function's own.
+    unsafe { libc::munmap(pages, BYTES) };
 }
 
 /// The system allocator, which ends the program when there is no memory:

@@ -9,5 +9,6 @@ use std::process::ExitCode;
 static ALLOCATOR: nt::ExitWithoutMemory = nt::ExitWithoutMemory;
 
 fn main() -> ExitCode {
+    nt::end_unless_threads_can_begin();
     command::run()
 }

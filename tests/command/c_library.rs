@@ -2,12 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "a client that does not build is a failed test")]
 
 use harness::pages::root;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 const NAME: &str = "libwindtunnel_d3dkmt.so";
 
@@ -18,8 +18,15 @@ pub(crate) fn library() -> PathBuf {
     folder
 }
 
-/// Builds a client without warnings.
+/// Builds a client without warnings, once: other tests may run it already.
 fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
+    static BUILT: Mutex<BTreeMap<(String, String), PathBuf>> = Mutex::new(BTreeMap::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let key = (compiler.to_owned(), source.to_owned());
+    built.entry(key).or_insert_with(|| build_now(compiler, standard, source)).clone()
+}
+
+fn build_now(compiler: &str, standard: &str, source: &str) -> PathBuf {
     let source = root().join(source);
     let client = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_name().unwrap());
     let client = client.with_extension(format!("{compiler}.client"));
@@ -38,6 +45,10 @@ fn build(compiler: &str, standard: &str, source: &str) -> PathBuf {
 
 pub(crate) fn build_c(source: &str) -> PathBuf {
     build("gcc", "-std=c11", source)
+}
+
+pub(crate) fn build_cpp(source: &str) -> PathBuf {
+    build("g++", "-std=c++17", source)
 }
 
 /// Runs a client, which must succeed. Returns its output and its report.
@@ -146,7 +157,7 @@ fn the_example_in_c_runs_clean() {
 
 #[test]
 fn the_example_in_cpp_calls_from_threads_and_from_the_destructors_of_globals() {
-    let (output, report) = run(&build("g++", "-std=c++17", "examples/c/allocations.cpp"));
+    let (output, report) = run(&build_cpp("examples/c/allocations.cpp"));
     assert!(output.contains("four threads are done\nthe adapter closes: 0x00000000\n"), "{output}");
     assert!(report.contains(CLEAN), "{report}");
 }
@@ -254,8 +265,7 @@ fn nt_handles_are_descriptors_and_answer_as_windows_does() {
 static ABSENT: LazyLock<String> = LazyLock::new(|| run(&build_c("tests/c/absent.c")).1);
 
 /// A client that two tests run.
-static FAILING: LazyLock<PathBuf> =
-    LazyLock::new(|| build("g++", "-std=c++17", "tests/c/failing.cpp"));
+static FAILING: LazyLock<PathBuf> = LazyLock::new(|| build_cpp("tests/c/failing.cpp"));
 
 #[test]
 fn what_a_client_uses_and_is_absent_is_in_its_report() {

@@ -18,6 +18,7 @@ mod memory_faults;
 mod report;
 mod run;
 mod samples;
+mod server;
 mod steps;
 mod streams;
 mod support;

@@ -3,8 +3,9 @@
 #![expect(unsafe_code, reason = "exported under C names")]
 
 use crate::global_kernel;
-use abi::status::STATUS_SUCCESS;
+use crate::remote::{RemoteArguments, RemoteCall};
 use abi::{BOOLEAN, NTSTATUS};
+use server::message::{OtherCall, entry_number};
 use std::ffi::c_void;
 
 macro_rules! absent_exports {
@@ -17,7 +18,12 @@ macro_rules! absent_exports {
             /// None: the argument is not read.
             #[unsafe(no_mangle)]
             pub unsafe extern "C-unwind" fn $name(args: *const c_void) -> NTSTATUS {
-                global_kernel::call(stringify!($name), |session, at| {
+                let address = args.addr();
+                let remote = RemoteCall {
+                    entry: const { entry_number(stringify!($name)) },
+                    arguments: RemoteArguments::Structure { address, bytes: 0 },
+                };
+                global_kernel::call(stringify!($name), remote, |session, at| {
                     // SAFETY: The function does not read its argument.
                     unsafe { thunk::$name(session, at, args) }
                 })
@@ -32,10 +38,12 @@ thunk::for_each_absent_entry_point!(absent_exports);
 /// argument and without a status.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn D3DKMTCheckExclusiveOwnership() -> BOOLEAN {
-    let mut exclusive = false;
-    global_kernel::call("D3DKMTCheckExclusiveOwnership", |session, _| {
-        exclusive = thunk::is_any_source_exclusive(session);
-        STATUS_SUCCESS
+    let remote = RemoteCall {
+        entry: OtherCall::CheckExclusiveOwnership.number(),
+        arguments: RemoteArguments::Members(&[]),
+    };
+    let answer = global_kernel::call("D3DKMTCheckExclusiveOwnership", remote, |session, _| {
+        NTSTATUS::from(thunk::is_any_source_exclusive(session))
     });
-    BOOLEAN::from(exclusive)
+    BOOLEAN::from(answer == 1)
 }

@@ -398,7 +398,7 @@ mod tests {
         std::thread::spawn(|| {
             let mut mine = [1_u64, 2];
             let (to, from) = (mine.as_mut_ptr().expose_provenance(), (&raw const mine[1]).addr());
-            let answer = crate::signals::with_signals_blocked(|| copy_word(to, from));
+            let answer = server::signals::with_signals_blocked(|| copy_word(to, from));
             assert_eq!(answer, DirectAccessResult::Unavailable);
             assert_eq!(copy_word(to, from), DirectAccessResult::Done);
             assert_eq!(mine, [2, 2]);

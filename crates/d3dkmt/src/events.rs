@@ -14,7 +14,7 @@ use std::ptr;
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn windtunnel_event_create() -> HANDLE {
     let mut event = 0;
-    global_kernel::call("windtunnel_event_create", |session, _| {
+    global_kernel::call_here("windtunnel_event_create", |session, _| {
         event = session.create_event();
         STATUS_SUCCESS
     });
@@ -25,7 +25,7 @@ pub extern "C-unwind" fn windtunnel_event_create() -> HANDLE {
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
     let mut set = false;
-    global_kernel::call("windtunnel_event_is_set", |session, _| {
+    global_kernel::call_here("windtunnel_event_is_set", |session, _| {
         set = session.event_is_set(event).unwrap_or(false);
         STATUS_SUCCESS
     });
@@ -35,7 +35,7 @@ pub extern "C-unwind" fn windtunnel_event_is_set(event: HANDLE) -> i32 {
 /// Resets an event.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
-    global_kernel::call("windtunnel_event_reset", |session, _| {
+    global_kernel::call_here("windtunnel_event_reset", |session, _| {
         to_status(session.reset_event(event))
     })
 }
@@ -43,7 +43,7 @@ pub extern "C-unwind" fn windtunnel_event_reset(event: HANDLE) -> NTSTATUS {
 /// Waits until an event is set.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
-    global_kernel::call("windtunnel_event_wait", |session, at| {
+    global_kernel::call_here("windtunnel_event_wait", |session, at| {
         to_status(session.wait_event(at, event))
     })
 }
@@ -51,7 +51,7 @@ pub extern "C-unwind" fn windtunnel_event_wait(event: HANDLE) -> NTSTATUS {
 /// Closes an event. Later signals of the event have no visible effect.
 #[unsafe(no_mangle)]
 pub extern "C-unwind" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
-    global_kernel::call("windtunnel_event_close", |session, _| {
+    global_kernel::call_here("windtunnel_event_close", |session, _| {
         to_status(session.close_event(event))
     })
 }

@@ -10,7 +10,8 @@
 //! standard streams, as for the first call (`atexit(3)`, notes).
 #![expect(unsafe_code, reason = "registers an exit handler with the C library")]
 
-use crate::{report, standard_error};
+use crate::report;
+use server::standard_error;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,8 +4,11 @@
 #![expect(unsafe_code, reason = "takes the pointers of callers in C, under their C names")]
 
 use crate::global_kernel;
+use crate::remote::{RemoteArguments, RemoteCall};
 use abi::NTSTATUS;
+use server::message::entry_number;
 use std::arch::naked_asm;
+use std::mem::offset_of;
 
 macro_rules! exports {
     ($(
@@ -18,7 +21,10 @@ macro_rules! exports {
         /// The same functions, with the address at which the caller's frames begin. Call sites are
         /// found by their names.
         mod entered {
-            use super::{NTSTATUS, global_kernel};
+            use super::{
+                NTSTATUS, RemoteArguments, RemoteCall, entry_number, global_kernel,
+                share_objects_bytes, size_of_pointed,
+            };
 
             $(enter! { $name(args: *$mutability abi::$module::$args) })+
         }
@@ -83,7 +89,12 @@ macro_rules! enter {
                 DesiredAccess: access,
                 pSharedNtHandle: handle,
             };
-            global_kernel::call("D3DKMTShareObjects", |session, at| {
+            let members = share_objects_bytes(&arguments);
+            let remote = RemoteCall {
+                entry: const { entry_number("D3DKMTShareObjects") },
+                arguments: RemoteArguments::Members(&members),
+            };
+            global_kernel::call("D3DKMTShareObjects", remote, |session, at| {
                 // SAFETY: The session is guarded, and the caller gives up what `handle` points to
                 // for the call's result.
                 unsafe { thunk::share_objects_by_value(session, at, arguments) }
@@ -96,13 +107,41 @@ macro_rules! enter {
             caller_frames: usize,
         ) -> NTSTATUS {
             thunk::claims::set_caller_frames(caller_frames);
-            global_kernel::call(stringify!($name), |session, at| {
+            let (address, bytes) = ($args.expose_provenance(), size_of_pointed($args));
+            let remote = RemoteCall {
+                entry: const { entry_number(stringify!($name)) },
+                arguments: RemoteArguments::Structure { address, bytes },
+            };
+            global_kernel::call(stringify!($name), remote, |session, at| {
                 // SAFETY: The session is guarded, and the caller gives up what `args` points to
                 // for the call's results.
                 unsafe { thunk::$name(session, at, $args) }
             })
         }
     };
+}
+
+/// The size of what a pointer points to.
+const fn size_of_pointed<T>(_: *const T) -> usize {
+    size_of::<T>()
+}
+
+/// The structure of `D3DKMTShareObjects` as bytes, with zeros between its members.
+fn share_objects_bytes(it: &abi::kmt::D3DKMT_SHAREOBJECTS) -> Vec<u8> {
+    use abi::kmt::D3DKMT_SHAREOBJECTS as Structure;
+    let mut bytes = vec![0; size_of::<Structure>()];
+    let mut put = |offset: usize, member: &[u8]| {
+        bytes[offset..offset + member.len()].copy_from_slice(member);
+    };
+    put(offset_of!(Structure, ObjectCount), &it.ObjectCount.to_ne_bytes());
+    let objects = it.ObjectHandleArray.expose_provenance();
+    put(offset_of!(Structure, ObjectHandleArray), &objects.to_ne_bytes());
+    let attributes = it.pObjectAttributes.expose_provenance();
+    put(offset_of!(Structure, pObjectAttributes), &attributes.to_ne_bytes());
+    put(offset_of!(Structure, DesiredAccess), &it.DesiredAccess.to_ne_bytes());
+    let handle = it.pSharedNtHandle.expose_provenance();
+    put(offset_of!(Structure, pSharedNtHandle), &handle.to_ne_bytes());
+    bytes
 }
 
 thunk::for_each_entry_point!(exports);

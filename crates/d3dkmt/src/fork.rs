@@ -5,7 +5,8 @@
 #![expect(unsafe_code, reason = "registers a fork handler with the C library")]
 
 use crate::global_kernel::GlobalKernel;
-use crate::standard_error;
+use crate::remote;
+use server::standard_error;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,6 +38,7 @@ pub(crate) extern "C" fn register_fork_hook() {
 /// Runs in the child before any other code.
 extern "C" fn in_child() {
     FORKED.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
+    remote::forget();
     // The forking thread may have been in the host, which would notice its end.
     if let Some(kernel) = GlobalKernel::running() {
         kernel.host.abandon();

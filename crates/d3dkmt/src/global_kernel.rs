@@ -1,21 +1,18 @@
 //! The one global kernel: it starts at the first call, with its driver.
 #![expect(unsafe_code, reason = "a call may have to be made on another thread")]
 
-use crate::call_site::CallSite;
-use crate::internal::Workers;
-use crate::nt_descriptors::NtDescriptors;
 use crate::process_handles::Descriptors;
-use crate::report::Report;
-use crate::{
-    cancellation, claim_copy, driver, faults, fork, internal, reserve, signals, standard_error,
-};
+use crate::remote::RemoteCall;
+use crate::{cancellation, claim_copy, faults, fork, remote, report, reserve};
 use abi::NTSTATUS;
 use abi::status::{
     STATUS_DEVICE_BUSY, STATUS_DEVICE_REMOVED, STATUS_NO_MEMORY, STATUS_NOT_FOUND,
-    STATUS_UNSUCCESSFUL,
+    STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL,
 };
-use flight::{Log, NoResources, Passive, Spawner, ThreadedHost};
-use kernel::Kernel;
+use flight::{NoResources, Passive, ThreadedHost};
+use server::{
+    CallSite, HostedKernel, NtDescriptors, Report, driver, internal, signals, standard_error,
+};
 use std::cell::Cell;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,11 +61,34 @@ impl<B> SendBody<B> {
     }
 }
 
-/// Runs a client's call on its thread, as its process.
+/// Runs a client's call on its thread, as its process: by `body`, or by a server.
 pub(crate) fn call(
+    name: &'static str,
+    remote: RemoteCall<'_>,
+    body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
+) -> NTSTATUS {
+    enter(|| {
+        if !remote::is_requested() {
+            return call_once(name, body);
+        }
+        if !reserve::is_available() {
+            return STATUS_NO_MEMORY;
+        }
+        let run = || remote::call(&remote);
+        internal::caught(run).unwrap_or(STATUS_UNSUCCESSFUL)
+    })
+}
+
+/// Runs a call of the kernel in this process: a server has none.
+pub(crate) fn call_here(
     name: &'static str,
     body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
 ) -> NTSTATUS {
+    enter(|| if remote::is_requested() { STATUS_NOT_SUPPORTED } else { call_once(name, body) })
+}
+
+/// Runs the body of a call, unless this thread is inside another one.
+fn enter(body: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
     let cancellation = cancellation::hold();
     // WINDOWS: our decision. A signal handler interrupts its thread inside a call, which may hold
     // any lock: the handler's own call must not wait for it. Windows has no such handlers.
@@ -76,7 +96,7 @@ pub(crate) fn call(
         STATUS_DEVICE_BUSY
     } else {
         claim_copy::begin_call();
-        let status = call_once(name, body);
+        let status = body();
         INSIDE.set(false);
         status
     };
@@ -151,26 +171,9 @@ impl GlobalKernel {
     }
 
     fn start() -> Option<Self> {
-        let report = Report::from_environment();
-        let log = Arc::new(if report.is_some() { Log::new() } else { Log::silent() });
-        let host = ThreadedHost::new(&log);
-        host.expect_external_threads();
-        let kernel = Kernel::new(host.clone(), log.clone());
-        let workers: Arc<dyn Spawner> = Arc::new(Workers(host.clone()));
-        let (worker, work_available) = (kernel.clone(), kernel.work_available());
-        workers.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
-        match driver::set_up(&log) {
-            Ok(setup) => match host.adopt("client", |at| kernel.add_adapter(at, setup)) {
-                Ok(adapter) => kernel.start_workers(&workers, adapter),
-                Err(error) => {
-                    let reason = format!("the built-in driver did not start: {error}");
-                    standard_error::print_line(&reason);
-                    return None;
-                }
-            },
-            // A kernel without an adapter.
-            Err(reason) => standard_error::print_line(&reason),
-        }
+        let started = HostedKernel::start(report::from_environment(), driver::from_environment);
+        let HostedKernel { host, kernel, report } =
+            started.inspect_err(|reason| standard_error::print_line(reason)).ok()?;
         if report.is_some() {
             faults::watch();
         }

@@ -19,25 +19,23 @@
 //!    history is kept.
 
 mod absent_exports;
-mod call_site;
 mod cancellation;
 mod claim_copy;
-mod driver;
 mod events;
 mod exit_status;
 mod exports;
 mod faults;
 mod fork;
 mod global_kernel;
-mod internal;
-mod nt_descriptors;
+#[cfg(test)]
+mod internal_tests;
 mod nt_names;
 mod process_handles;
+mod remote;
 mod report;
 mod reserve;
+mod shown_memory;
 mod signal_changes;
-mod signals;
-mod standard_error;
 
 // The D3DKMT entry points: one for each row of `thunk::for_each_entry_point`.
 pub use exports::*;

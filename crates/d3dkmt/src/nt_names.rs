@@ -4,10 +4,11 @@
 #![expect(unsafe_code, reason = "exported under C names, and writes the caller's buffers")]
 
 use crate::global_kernel;
-use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_SUCCESS};
+use crate::remote::{RemoteArguments, RemoteCall};
 use abi::{HANDLE, NTSTATUS};
+use server::message::OtherCall;
 use std::ffi::c_char;
-use thunk::claims::write_list;
+use thunk::NtHandleText;
 
 /// Writes the type of an NT handle's object: `DxgkSharedResource` or `DxgkSharedSyncObject`.
 ///
@@ -24,7 +25,7 @@ pub unsafe extern "C-unwind" fn windtunnel_nt_handle_type(
     size: usize,
 ) -> NTSTATUS {
     // SAFETY: The caller's contract.
-    unsafe { answer(handle, text, size, true) }
+    unsafe { answer(handle, text, size, NtHandleText::Type) }
 }
 
 /// Writes the name of an NT handle's object in UTF-8; an empty text if it has none.
@@ -42,7 +43,7 @@ pub unsafe extern "C-unwind" fn windtunnel_nt_handle_name(
     size: usize,
 ) -> NTSTATUS {
     // SAFETY: The caller's contract.
-    unsafe { answer(handle, text, size, false) }
+    unsafe { answer(handle, text, size, NtHandleText::Name) }
 }
 
 /// Both questions.
@@ -50,19 +51,17 @@ pub unsafe extern "C-unwind" fn windtunnel_nt_handle_name(
 /// # Safety
 ///
 /// As above.
-unsafe fn answer(handle: HANDLE, text: *mut c_char, size: usize, kind: bool) -> NTSTATUS {
-    let name = if kind { "windtunnel_nt_handle_type" } else { "windtunnel_nt_handle_name" };
-    global_kernel::call(name, |session, at| {
-        let answered = session.nt_handle_info(at, handle).and_then(|info| {
-            let answer =
-                if kind { info.kind.type_name().to_owned() } else { info.name.unwrap_or_default() };
-            let bytes: Vec<u8> = answer.bytes().chain([0]).collect();
-            if bytes.len() > size {
-                return Err(STATUS_BUFFER_TOO_SMALL);
-            }
-            // SAFETY: The session's pointers are guarded, and the caller gives up this memory.
-            session.with_trust(|| unsafe { write_list(text.cast(), &bytes) })
-        });
-        answered.err().unwrap_or(STATUS_SUCCESS)
+unsafe fn answer(handle: HANDLE, text: *mut c_char, size: usize, what: NtHandleText) -> NTSTATUS {
+    let (name, call) = match what {
+        NtHandleText::Type => ("windtunnel_nt_handle_type", OtherCall::NtHandleType),
+        NtHandleText::Name => ("windtunnel_nt_handle_name", OtherCall::NtHandleName),
+    };
+    let words = [handle.addr(), text.expose_provenance(), size];
+    let members = words.map(|word| (word as u64).to_ne_bytes()).concat();
+    let arguments = RemoteArguments::Members(&members);
+    let remote = RemoteCall { entry: call.number(), arguments };
+    global_kernel::call(name, remote, |session, at| {
+        // SAFETY: The session is guarded, and the caller gives up this memory.
+        unsafe { session.write_nt_handle_text(at, handle, what, (text.cast(), size)) }
     })
 }

@@ -6,8 +6,9 @@
 
 use abi::status::{STATUS_ACCESS_DENIED, STATUS_INVALID_HANDLE};
 use abi::{HANDLE, NTSTATUS};
+use server::process_descriptor::process_of;
 use std::collections::BTreeMap;
-use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 use thunk::{NamedProcess, ProcessHandles};
@@ -22,10 +23,10 @@ pub(crate) struct Descriptors;
 impl ProcessHandles for Descriptors {
     fn find(&self, handle: HANDLE, rights: u32) -> Result<NamedProcess, NTSTATUS> {
         let descriptor = i32::try_from(handle.addr()).map_err(|_| STATUS_INVALID_HANDLE)?;
+        // SAFETY: A number that is not open is an error of the system.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let process = process_of(descriptor).ok_or(STATUS_INVALID_HANDLE)?;
-        let noted = RIGHTS.lock().unwrap_or_else(PoisonError::into_inner).get(&descriptor).copied();
-        let granted = noted.filter(|noted| noted.0 == process).map_or(u32::MAX, |noted| noted.1);
-        if granted & rights != rights {
+        if granted_rights(descriptor, process) & rights != rights {
             return Err(STATUS_ACCESS_DENIED);
         }
         let own = i32::try_from(std::process::id()) == Ok(process);
@@ -33,11 +34,15 @@ impl ProcessHandles for Descriptors {
     }
 }
 
-/// The process of a descriptor, if it is of a process that has not ended.
-fn process_of(descriptor: i32) -> Option<i32> {
-    let text = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).ok()?;
-    let process = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    process.trim().parse().ok().filter(|process| *process > 0)
+/// The rights of a descriptor of a process; all of them for other descriptors.
+pub(crate) fn rights_of(descriptor: BorrowedFd<'_>) -> u32 {
+    process_of(descriptor).map_or(u32::MAX, |process| granted_rights(descriptor, process))
+}
+
+fn granted_rights(descriptor: BorrowedFd<'_>, process: i32) -> u32 {
+    let rights = RIGHTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let noted = rights.get(&descriptor.as_raw_fd()).filter(|noted| noted.0 == process);
+    noted.map_or(u32::MAX, |noted| noted.1)
 }
 
 /// Opens a process with the rights that a caller of `OpenProcess` asks for. Returns NULL if there is

@@ -111,7 +111,7 @@ pub use owned::{Origin, OwnedKind, Scope};
 pub use paged::protect_paged_memory;
 pub use pool::{PlaceNames, Pool, PoolObserver};
 pub use raised_time::judge_dpc;
-pub use ram::Ram;
+pub use ram::{FilePiece, Ram, SharedWindow, find_window, observe_windows, open_to_read};
 pub use registry::RegistryValue;
 pub use shown_memory::{ShownMemory, guard_memory, memory_seed};
 

@@ -16,12 +16,14 @@
 mod backing_store;
 mod late_fill;
 mod page_runs;
+mod shared_window;
 
 use crate::ended_locks::{self, EndedLock};
 use backing_store::{AddressWindow, BackingStore, Span, round_to_pages};
 use flight::Run;
 use late_fill::LateFill;
 use page_runs::{PageBits, PageRuns};
+pub use shared_window::{FilePiece, SharedWindow, find_window, observe_windows, open_to_read};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,6 +63,8 @@ struct RamState {
 struct MappedView {
     window: AddressWindow,
     visible_bytes: usize,
+    /// The parts of the file that it shows.
+    pieces: Vec<FilePiece>,
 }
 
 impl RamState {
@@ -113,7 +117,9 @@ impl Ram {
         let live = PageBits::new(size as u64);
         let late_fill = LateFill::new(size as u64);
         let state = Mutex::new(state);
-        Ok(Arc::new(Self { store, live, late_fill, accessors, loan_count: lent, state }))
+        let ram = Arc::new(Self { store, live, late_fill, accessors, loan_count: lent, state });
+        shared_window::add_ram(&ram);
+        Ok(ram)
     }
 
     /// Number of allocated bytes.
@@ -185,7 +191,8 @@ impl Ram {
             return None;
         }
         let (address, visible_bytes) = (window.address(), window.length());
-        state.views.insert(address, MappedView { window, visible_bytes });
+        let pieces = shared_window::file_pieces(&pieces);
+        state.views.insert(address, MappedView { window, visible_bytes, pieces });
         drop(state);
         Some(address)
     }
@@ -289,7 +296,8 @@ impl flight::Ram for Ram {
     fn remap(&self, view: usize, runs: &[Run]) -> bool {
         let mut state = self.state();
         let Some(pieces) = self.page_spans(runs) else { return false };
-        let Some(MappedView { window, visible_bytes }) = state.views.get_mut(&view) else {
+        let Some(MappedView { window, visible_bytes, pieces: shown }) = state.views.get_mut(&view)
+        else {
             return false;
         };
         let bytes: u64 = runs.iter().map(|run| run.bytes).sum();
@@ -299,12 +307,20 @@ impl flight::Ram for Ram {
         }
         let done = self.store.map_pieces(window, &pieces);
         *visible_bytes = if done && !runs.is_empty() { window.length() } else { 0 };
+        let now = shared_window::file_pieces(&pieces);
+        let is_hidden = *shown != now;
+        *shown = now;
+        drop(state);
+        if is_hidden {
+            shared_window::hide(view);
+        }
         done
     }
 
     fn unmap(&self, view: usize) {
         let ended = self.state().views.remove(&view);
         drop(ended);
+        shared_window::hide(view);
     }
 
     fn read_mapped(&self, address: usize, into: &mut [u8]) -> bool {

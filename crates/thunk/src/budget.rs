@@ -136,6 +136,10 @@ pub(crate) unsafe fn register_trim_notification(
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
     let function = arguments.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+    if session.is_remote() {
+        session.missing_entry("D3DKMTRegisterTrimNotification.Callback of another process");
+        return Err(STATUS_NOT_SUPPORTED);
+    }
     let known = |id: LUID| (id.LowPart, id.HighPart);
     let named = known(arguments.AdapterLuid);
     if !session.kernel.adapters().into_iter().any(|adapter| known(luid(adapter)) == named) {

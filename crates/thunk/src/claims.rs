@@ -29,6 +29,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::io::Error;
 use std::mem::MaybeUninit;
+use std::slice;
 
 /// The longest list or private data that is accepted: 16 Mi.
 const MAX_ITEMS: usize = 1 << 24;
@@ -63,6 +64,32 @@ pub enum DirectAccessResult {
     Unavailable,
 }
 
+/// Functions that access the memory of a caller in another process, for the call that the thread
+/// makes for it. Each returns whether it was possible.
+#[derive(Clone, Copy, Debug)]
+pub struct RemoteAccess {
+    /// Reads all bytes at an address.
+    pub read: fn(from: usize, to: &mut [MaybeUninit<u8>]) -> bool,
+    /// Writes bytes before the call returns. Memory that was not checked before may turn out to be
+    /// inaccessible only then, and the call fails.
+    pub write: fn(to: usize, bytes: &[u8]) -> bool,
+    /// Checks that bytes can be written.
+    pub check: fn(at: usize, bytes: usize) -> bool,
+    /// Maps memory of this process in the caller's, and returns its address there.
+    pub show: fn(address: usize, access: ShownAccess) -> Option<usize>,
+    /// Whether the caller has ended: what its call does from then on is not its fault.
+    pub is_gone: fn() -> bool,
+}
+
+/// What a caller may do with memory that it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShownAccess {
+    /// The caller may read it: the value of a fence.
+    Read,
+    /// The caller may write it: an allocation, a command buffer.
+    ReadWrite,
+}
+
 /// How the pointers of a session are checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PointerTrust {
@@ -70,6 +97,17 @@ pub(crate) enum PointerTrust {
     Trusted,
     /// Pointers may be any number, within this process.
     Guarded { process: libc::pid_t, direct: Option<DirectAccess> },
+    /// Pointers may be any number, within another process.
+    Remote(&'static RemoteAccess),
+}
+
+/// How the memory of the current call is accessed.
+#[derive(Clone, Copy)]
+enum Access {
+    /// By the functions or the operating system.
+    Here(libc::pid_t, Option<DirectAccess>),
+    /// In another process.
+    Remote(&'static RemoteAccess),
 }
 
 /// The checks for the call that a thread is in.
@@ -110,6 +148,24 @@ impl PointerTrust {
         Self::Guarded { process: unsafe { libc::getpid() }, direct }
     }
 
+    /// The address of memory of this process in the caller's.
+    pub(crate) fn show(self, address: usize, access: ShownAccess) -> Option<usize> {
+        match self {
+            Self::Remote(remote) if address != 0 => (remote.show)(address, access),
+            _ => Some(address),
+        }
+    }
+
+    /// Whether the caller has ended during its call.
+    pub(crate) fn is_caller_gone(self) -> bool {
+        matches!(self, Self::Remote(remote) if (remote.is_gone)())
+    }
+
+    /// Whether the caller is another process.
+    pub(crate) fn is_remote(self) -> bool {
+        matches!(self, Self::Remote(_))
+    }
+
     /// Whether the caller keeps the safety contract.
     pub(crate) fn is_trusted(self) -> bool {
         matches!(self, Self::Trusted)
@@ -134,6 +190,12 @@ impl PointerTrust {
         GUARDED.set(!self.is_trusted());
         body()
     }
+}
+
+/// Runs `body`, in which pointers into the memory of this process are checked and these functions
+/// access it: for a caller whose call is made elsewhere.
+pub fn with_guard<R>(direct: DirectAccess, body: impl FnOnce() -> R) -> R {
+    PointerTrust::guarded_by(Some(direct)).during(body)
 }
 
 /// Reads a structure.
@@ -288,7 +350,7 @@ pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTAT
 /// # Safety
 ///
 /// As for [`write_bytes`].
-pub(crate) unsafe fn check_writable(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
+pub unsafe fn check_writable(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     if GUARDED.get() {
         // SAFETY: The caller's contract; the session is guarded, so reading has no requirements.
         unsafe { read_list_mut(at.cast::<u8>(), bytes) }?;
@@ -338,7 +400,14 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
         unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
         return Ok(());
     }
-    let (process, direct) = check_claim(theirs, bytes)?;
+    let (process, direct) = match check_claim(theirs, bytes)? {
+        Access::Here(process, direct) => (process, direct),
+        Access::Remote(remote) => {
+            // SAFETY: By the contract `ours` has room.
+            let ours = unsafe { slice::from_raw_parts_mut(ours.cast::<MaybeUninit<u8>>(), bytes) };
+            return accessed((remote.read)(theirs.addr(), ours));
+        }
+    };
     // SAFETY: By the contract `ours` has room; the caller's memory was checked not to be ours.
     let copied = direct.map(|direct| unsafe { (direct.copy)(ours.cast(), theirs.cast(), bytes) });
     // SAFETY: As above.
@@ -359,7 +428,14 @@ unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Resul
         unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
         return Ok(());
     }
-    let (process, direct) = check_claim(theirs, bytes)?;
+    let (process, direct) = match check_claim(theirs, bytes)? {
+        Access::Here(process, direct) => (process, direct),
+        Access::Remote(remote) => {
+            // SAFETY: By the contract `ours` has the bytes.
+            let ours = unsafe { slice::from_raw_parts(ours.cast::<u8>(), bytes) };
+            return accessed((remote.write)(theirs.addr(), ours));
+        }
+    };
     // SAFETY: By the contract `ours` has the bytes; the caller's memory was checked not to be ours.
     let copied = direct.map(|direct| unsafe { (direct.copy)(theirs.cast(), ours.cast(), bytes) });
     // SAFETY: As above.
@@ -381,12 +457,21 @@ unsafe fn check_results(
     if !GUARDED.get() || bytes == 0 {
         return Ok(());
     }
-    let PointerTrust::Guarded { process, direct } = CALL_TRUST.get().trust else { return Ok(()) };
+    let (process, direct) = match CALL_TRUST.get().trust {
+        PointerTrust::Guarded { process, direct } => (process, direct),
+        PointerTrust::Remote(remote) => return accessed((remote.check)(theirs.addr(), bytes)),
+        PointerTrust::Trusted => return Ok(()),
+    };
     // The memory was checked not to be ours when it was read.
     // SAFETY: There is a byte, and by the contract the memory is not ours.
     let probed = direct.map(|direct| unsafe { (direct.probe)(theirs.cast(), bytes) });
     // SAFETY: By the contract the bytes are there.
     finished(probed, || unsafe { store_by_system(process, read, theirs, bytes) })
+}
+
+/// The result of an access in another process.
+fn accessed(possible: bool) -> Result<(), NTSTATUS> {
+    if possible { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
 }
 
 /// The result of an access, or that of the operating system where it was not possible.
@@ -444,10 +529,7 @@ fn check_address(theirs: *const c_void, bytes: usize) -> Result<(), NTSTATUS> {
 /// Checks address and length in a guarded session, without touching the memory. Returns how it is
 /// accessed.
 #[inline]
-fn check_claim(
-    theirs: *const c_void,
-    bytes: usize,
-) -> Result<(libc::pid_t, Option<DirectAccess>), NTSTATUS> {
+fn check_claim(theirs: *const c_void, bytes: usize) -> Result<Access, NTSTATUS> {
     check_address(theirs, bytes)?;
     let CallTrust { trust, caller_frames } = CALL_TRUST.get();
     let (begin, end) = (theirs.addr(), theirs.addr() + bytes);
@@ -456,7 +538,11 @@ fn check_claim(
     let is_foreign =
         isize::try_from(end).is_err() || (begin < caller_frames && end > lowest_frame());
     match trust {
-        PointerTrust::Guarded { process, direct } if !is_foreign => Ok((process, direct)),
+        PointerTrust::Guarded { process, direct } if !is_foreign => {
+            Ok(Access::Here(process, direct))
+        }
+        // The frames are those of this process.
+        PointerTrust::Remote(remote) if isize::try_from(end).is_ok() => Ok(Access::Remote(remote)),
         _ => Err(STATUS_INVALID_PARAMETER),
     }
 }

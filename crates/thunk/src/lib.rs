@@ -58,7 +58,7 @@ mod wait;
 mod wide_text;
 
 // Which process calls, whether its pointers are checked, and what numbers its NT handles have.
-pub use nt_handles::NtHandles;
+pub use nt_handles::{NtHandleText, NtHandles};
 pub use process_handle::{
     NamedProcess, PROCESS_QUERY_INFORMATION, PROCESS_SET_INFORMATION, ProcessHandles,
 };

@@ -1,7 +1,7 @@
 //! Locks: map allocations for the CPU.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_list, read_mut, write};
+use crate::claims::{ShownAccess, read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
@@ -10,7 +10,8 @@ use abi::kmt::{D3DKMT_LOCK, D3DKMT_LOCK2, D3DKMT_UNLOCK, D3DKMT_UNLOCK2};
 use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::D3DDDICB_LOCKFLAGS as Flags;
 use flight::{Passive, RuleId};
-use kernel::{Handle, LockRequest};
+use kernel::{Handle, LockRequest, LockResponse};
+use std::ffi::c_void;
 use std::ptr;
 
 const INVALID: Option<NTSTATUS> = Some(STATUS_INVALID_PARAMETER);
@@ -151,7 +152,7 @@ pub(crate) unsafe fn lock(
     let locked = session.kernel.lock(at, session.process, &request);
     let shown = map_error(session, LOCK_ERROR_RULES, locked)?;
     arguments.hAllocation = shown.view.0;
-    arguments.pData = ptr::with_exposed_provenance_mut(shown.address);
+    arguments.pData = show_locked(session, device, &shown)?;
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }
 }
@@ -172,9 +173,22 @@ pub(crate) unsafe fn lock2(
     let request = LockRequest { device, view, ..LockRequest::default() };
     let locked = session.kernel.lock(at, session.process, &request);
     let shown = map_error(session, LOCK2_ERROR_RULES, locked)?;
-    arguments.pData = ptr::with_exposed_provenance_mut(shown.address);
+    arguments.pData = show_locked(session, device, &shown)?;
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }
+}
+
+/// The address of a locked allocation for the caller. If there can be none, the lock ends.
+fn show_locked(
+    session: &Session,
+    device: Handle,
+    locked: &LockResponse,
+) -> Result<*mut c_void, NTSTATUS> {
+    let shown = session.show(locked.address, ShownAccess::ReadWrite).inspect_err(|_| {
+        // The lock was just acquired; a destroy on another thread may have ended it.
+        _ = session.kernel.unlock(session.process, device, &[locked.view]);
+    });
+    shown.map(ptr::with_exposed_provenance_mut)
 }
 
 /// Unlocks each allocation once.

@@ -3,10 +3,12 @@
 //! The kernel knows an NT handle by its id. What number a client sees is decided here: multiples of
 //! four, as on Windows, that end with the client's process, or what the owner of the session makes of
 //! it ([`NtHandles`]): the C library's NT handles are file descriptors.
+#![expect(unsafe_code, reason = "writes a caller's buffer")]
 
+use crate::claims::write_list;
 use crate::session::Session;
 use crate::status::status;
-use abi::status::STATUS_INVALID_HANDLE;
+use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_HANDLE, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS};
 use flight::Passive;
 use kernel::{NtHandleId, NtHandleInfo};
@@ -15,6 +17,15 @@ use std::ptr;
 /// The first number, above those of events, and the distance between numbers.
 const BASE: usize = 0x1_0000;
 const STEP: usize = 4;
+
+/// A question about the object of an NT handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NtHandleText {
+    /// `DxgkSharedResource` or `DxgkSharedSyncObject`.
+    Type,
+    /// The name.
+    Name,
+}
 
 /// Gives NT handles their numbers in a process.
 pub trait NtHandles: Send + Sync {
@@ -92,6 +103,34 @@ impl Session {
         let found = self.find_nt_handle(at, handle).ok_or(STATUS_INVALID_HANDLE)?;
         let copy = self.kernel.duplicate_nt_handle(found, to.process);
         to.publish_nt_handle(at, copy.map_err(|why| status(&why))?, false)
+    }
+
+    /// Writes the type or the name of an NT handle's object to a caller's buffer of this size, in
+    /// UTF-8 and with a zero at the end; an empty text if it has no name.
+    ///
+    /// # Safety
+    ///
+    /// The buffer is valid for writes, unless the session is guarded.
+    pub unsafe fn write_nt_handle_text(
+        &self,
+        at: &mut Passive,
+        handle: HANDLE,
+        what: NtHandleText,
+        (text, size): (*mut u8, usize),
+    ) -> NTSTATUS {
+        let answered = self.nt_handle_info(at, handle).and_then(|info| {
+            let answer = match what {
+                NtHandleText::Type => info.kind.type_name().to_owned(),
+                NtHandleText::Name => info.name.unwrap_or_default(),
+            };
+            let bytes: Vec<u8> = answer.bytes().chain([0]).collect();
+            if bytes.len() > size {
+                return Err(STATUS_BUFFER_TOO_SMALL);
+            }
+            // SAFETY: The caller's contract.
+            self.with_trust(|| unsafe { write_list(text, &bytes) })
+        });
+        answered.err().unwrap_or(STATUS_SUCCESS)
     }
 
     /// The type, the name and the access of an NT handle.

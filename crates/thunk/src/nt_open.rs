@@ -9,6 +9,7 @@ use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::share::{describe_sizes, to_u32};
 use crate::status::{ErrorRules, HandleArgument, map_error};
+use crate::sync::show_value;
 use abi::kmt::{
     D3DKMT_GETSHAREDRESOURCEADAPTERLUID, D3DKMT_OPENKEYEDMUTEXFROMNTHANDLE,
     D3DKMT_OPENRESOURCEFROMNTHANDLE, D3DKMT_OPENSYNCOBJECTFROMNTHANDLE,
@@ -282,7 +283,7 @@ pub(crate) unsafe fn open_sync_object_from_nt_handle2(
     let opened = open_sync(session, at, call, arguments.hNtHandle, &request)?;
     arguments.hSyncObject = opened.handle.0;
     if opened.is_monitored {
-        arguments.set_value_address(opened.value);
+        arguments.set_value_address(show_value(session, opened.handle, opened.value)?);
     }
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }

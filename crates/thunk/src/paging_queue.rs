@@ -1,7 +1,7 @@
 //! Paging queues.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_mut, write};
+use crate::claims::{ShownAccess, read, read_mut, write};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -29,7 +29,7 @@ const DESTROY_ERROR_RULES: ErrorRules = ErrorRules { handles: &[], others: &[] }
 /// Creates a paging queue.
 pub(crate) unsafe fn create_paging_queue(
     session: &Session,
-    _at: &mut Passive,
+    at: &mut Passive,
     args: *mut D3DKMT_CREATEPAGINGQUEUE,
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
@@ -45,7 +45,11 @@ pub(crate) unsafe fn create_paging_queue(
     let made = session.kernel.create_paging_queue(session.process, device, priority);
     let made = map_error(session, CREATE_ERROR_RULES, made)?;
     (arguments.hPagingQueue, arguments.hSyncObject) = (made.queue.0, made.fence.0);
-    arguments.FenceValueCPUVirtualAddress = ptr::with_exposed_provenance_mut(made.value);
+    let value = session.show(made.value, ShownAccess::Read).inspect_err(|_| {
+        // The handle is new; the process may have ended.
+        _ = session.kernel.destroy_paging_queue(at, session.process, made.queue);
+    })?;
+    arguments.FenceValueCPUVirtualAddress = ptr::with_exposed_provenance_mut(value);
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }
 }

@@ -4,7 +4,7 @@
 //! one, the caller continues with the buffers that the call returned.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read_bytes, read_mut, write};
+use crate::claims::{ShownAccess, read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error, status};
@@ -93,14 +93,19 @@ pub(crate) unsafe fn create_context(
     let made = kernel.create_context_with_lists(at, session.process, device, &request, entries);
     let (context, buffers) = map_error(session, CREATE_CONTEXT_ERROR_RULES, made)?;
     arguments.hContext = context.0;
-    arguments.pCommandBuffer = ptr::with_exposed_provenance_mut(buffers.commands.address);
+    arguments.pCommandBuffer = show(session, buffers.commands.address)?;
     arguments.CommandBufferSize = buffers.commands.size;
-    arguments.pAllocationList = ptr::with_exposed_provenance_mut(buffers.list.address);
+    arguments.pAllocationList = show(session, buffers.list.address)?;
     arguments.AllocationListSize = buffers.list.size;
-    arguments.pPatchLocationList = ptr::with_exposed_provenance_mut(buffers.patches.address);
+    arguments.pPatchLocationList = show(session, buffers.patches.address)?;
     arguments.PatchLocationListSize = buffers.patches.size;
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }
+}
+
+/// The address of a buffer for the caller.
+fn show<T>(session: &Session, address: usize) -> Result<*mut T, NTSTATUS> {
+    session.show(address, ShownAccess::ReadWrite).map(ptr::with_exposed_provenance_mut)
 }
 
 /// Renders the packet in the buffers of a context.
@@ -126,11 +131,11 @@ pub(crate) unsafe fn render_packet(
     };
     let next = session.kernel.swap_buffers(session.process, context, resize);
     let next = next.map_err(|why| status(&why))?;
-    arguments.pNewCommandBuffer = ptr::with_exposed_provenance_mut(next.commands.address);
+    arguments.pNewCommandBuffer = show(session, next.commands.address)?;
     arguments.NewCommandBufferSize = next.commands.size;
-    arguments.pNewAllocationList = ptr::with_exposed_provenance_mut(next.list.address);
+    arguments.pNewAllocationList = show(session, next.list.address)?;
     arguments.NewAllocationListSize = next.list.size;
-    arguments.pNewPatchLocationList = ptr::with_exposed_provenance_mut(next.patches.address);
+    arguments.pNewPatchLocationList = show(session, next.patches.address)?;
     arguments.NewPatchLocationListSize = next.patches.size;
     arguments.QueuedBufferCount = rendered.unwrap_or(0);
     // SAFETY: The caller's contract.

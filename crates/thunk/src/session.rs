@@ -1,10 +1,10 @@
 //! A session: which process calls which kernel, and the events at the start and end of a call.
 
-use crate::claims::{DirectAccess, PointerTrust};
+use crate::claims::{DirectAccess, PointerTrust, RemoteAccess, ShownAccess};
 use crate::nt_handles::NtHandles;
 use crate::process_handle::ProcessHandles;
 use abi::NTSTATUS;
-use abi::status::STATUS_SUCCESS;
+use abi::status::{STATUS_NO_MEMORY, STATUS_SUCCESS};
 use flight::{CallerGuard, Component, EventKind, Hex, Log, RuleId};
 use kernel::{Kernel, ProcessId};
 use std::sync::Arc;
@@ -43,6 +43,22 @@ impl Session {
     /// they cannot.
     pub fn guarded_by(kernel: &Arc<Kernel>, direct: DirectAccess) -> Self {
         Self { trust: PointerTrust::guarded_by(Some(direct)), ..Self::open(kernel) }
+    }
+
+    /// A new process of the kernel, which is another process of the machine: these functions access
+    /// its memory, and its pointers may be any number.
+    pub fn remote(kernel: &Arc<Kernel>, access: &'static RemoteAccess) -> Self {
+        Self { trust: PointerTrust::Remote(access), ..Self::open(kernel) }
+    }
+
+    /// The address at which the caller finds memory that the kernel shows to it.
+    pub(crate) fn show(&self, address: usize, access: ShownAccess) -> Result<usize, NTSTATUS> {
+        self.trust.show(address, access).ok_or(STATUS_NO_MEMORY)
+    }
+
+    /// Whether the caller is another process of the machine, whose functions cannot be called.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.trust.is_remote()
     }
 
     /// The same session, whose calls may name other processes by these handles.
@@ -122,6 +138,9 @@ impl Session {
 
     /// Judges a rule that binds the caller.
     pub(crate) fn judge(&self, rule: RuleId, argument: &'static str, broken: Option<String>) {
+        if broken.is_some() && self.trust.is_caller_gone() {
+            return;
+        }
         self.log().judge(rule, self.component, self.process.subject(), argument, broken);
     }
 

@@ -1,7 +1,7 @@
 //! Synchronization objects: create, open, destroy; and a client's events.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_mut, write};
+use crate::claims::{ShownAccess, read, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error, status};
@@ -203,13 +203,25 @@ pub(crate) unsafe fn create_synchronization_object2(
         arguments.Info.SharedHandle = global.0;
     }
     if is_monitored(arguments.Info.Type) {
-        arguments.Info.set_value_address(value);
+        arguments.Info.set_value_address(show_value(session, handle, value)?);
     }
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }?;
     let global = Hex(global.map_or(0, |_| arguments.Info.SharedHandle));
     session.log().emit(object, || EventKind::SyncHandlesReturned { handle: Hex(handle.0), global });
     Ok(())
+}
+
+/// The address of a fence's value for the caller. If there can be none, the new handle is closed.
+pub(crate) fn show_value(
+    session: &Session,
+    handle: Handle,
+    value: usize,
+) -> Result<usize, NTSTATUS> {
+    session.show(value, ShownAccess::Read).inspect_err(|_| {
+        // The handle is new; the process may have ended.
+        _ = session.kernel.destroy_sync(session.process, handle);
+    })
 }
 
 /// The requested type.

@@ -506,8 +506,8 @@ macro_rules! for_each_entry_point {
             D3DKMTRegisterTrimNotification(*mut kmt::D3DKMT_REGISTERTRIMNOTIFICATION)
                 => budget::register_trim_notification {
                 rules: [DEV_LIFE_003],
-                statuses: [BAD],
-                missing: "no periodic trims",
+                statuses: [BAD, STATUS_NOT_SUPPORTED],
+                missing: "no periodic trims; not for a client of a server",
                 requires: "`Callback` can be called on any thread until it is unregistered, and returns",
             }
             D3DKMTUnregisterTrimNotification(*mut kmt::D3DKMT_UNREGISTERTRIMNOTIFICATION)

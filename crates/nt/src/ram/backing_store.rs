@@ -44,7 +44,21 @@ pub(super) struct AddressWindow {
     block: Option<GuardedBlock>,
 }
 
+impl Span {
+    pub(super) fn offset(self) -> usize {
+        self.offset
+    }
+
+    pub(super) fn length(self) -> usize {
+        self.length
+    }
+}
+
 impl BackingStore {
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// Creates a file of zeros. A page takes up memory of the OS once it is accessed.
     pub(super) fn new(size: usize) -> io::Result<Self> {
         // SAFETY: The name is a C string with static lifetime.
@@ -240,7 +254,7 @@ fn map(address: *mut libc::c_void, length: usize, file: Option<(&File, usize)>) 
 }
 
 /// Merges adjacent spans, because each span is a separate mapping.
-fn merge_adjacent(page_spans: &[Span]) -> Vec<Span> {
+pub(super) fn merge_adjacent(page_spans: &[Span]) -> Vec<Span> {
     let mut all: Vec<Span> = Vec::new();
     for piece in page_spans.iter().filter(|span| span.length != 0) {
         match all.last_mut() {

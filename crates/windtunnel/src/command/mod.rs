@@ -25,6 +25,7 @@ mod json;
 mod list;
 mod progress;
 mod repeat;
+mod serve;
 mod soak;
 mod support;
 mod text;
@@ -54,6 +55,7 @@ Examples:
   windtunnel explain 0x119/2                which rules lead to a bug check
   windtunnel list drivers                   drivers, good and bad
   windtunnel support                        what is implemented and what is missing
+  windtunnel serve                          a kernel for D3DKMT clients (docs/run-your-client.md)
 
 Exit status: 0 no errors, 1 errors or objects left alive (--deny warnings: also warnings), 2 could
 not run or no scenario was flown, 130 or 143 stopped by SIGINT (Ctrl-C) or SIGTERM
@@ -88,6 +90,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Serve a kernel to D3DKMT clients in other processes, until SIGTERM or Ctrl-C; then write
+    /// the report
+    Serve(serve::Arguments),
     /// Fly one flight of a driver from a file, for a parent process
     #[command(hide = true)]
     Flight(flight::Arguments),
@@ -131,6 +136,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),
+        Command::Serve(arguments) => (false, serve::run(&arguments)),
         Command::Flight(arguments) => (false, flight::run(&arguments)),
         Command::Soak(arguments) => (false, soak::run(&arguments)),
         Command::Explain { what, all, json } => (json, explain::run(&what.join(" "), all, json)),

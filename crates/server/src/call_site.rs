@@ -2,6 +2,7 @@
 
 use cpp_demangle::{DemangleOptions, Symbol};
 use std::backtrace::Backtrace;
+use std::sync::Arc;
 
 /// The maximum number of callers that are printed.
 const FRAMES: usize = 4;
@@ -10,22 +11,41 @@ const FRAMES: usize = 4;
 const STARTS: [&str; 6] =
     ["__libc_start_main", "__libc_start_call_main", "_start", "start_thread", "clone", "clone3"];
 
-/// A call: its entry point and its stack. Symbols are resolved only when
-/// the caller is printed, because that is slow.
-pub(crate) struct CallSite {
-    pub(crate) call: &'static str,
-    stack: Backtrace,
+/// A call: its entry point and who called it.
+#[derive(Debug)]
+pub struct CallSite {
+    /// The entry point.
+    pub call: &'static str,
+    caller: Caller,
+}
+
+/// The caller.
+#[derive(Debug)]
+enum Caller {
+    /// A function of this process. Symbols are resolved only when it is printed, because that is
+    /// slow.
+    Stack(Backtrace),
+    /// Another process.
+    Process(Arc<str>),
 }
 
 impl CallSite {
     /// The current call.
-    pub(crate) fn here(call: &'static str) -> Self {
-        Self { call, stack: Backtrace::force_capture() }
+    pub fn here(call: &'static str) -> Self {
+        Self { call, caller: Caller::Stack(Backtrace::force_capture()) }
+    }
+
+    /// A call of another process.
+    pub fn of_process(call: &'static str, process: &Arc<str>) -> Self {
+        Self { call, caller: Caller::Process(process.clone()) }
     }
 
     /// The callers as text, the one that called the entry point first. Never empty.
-    pub(crate) fn callers(&self) -> Vec<String> {
-        callers(&self.stack.to_string(), self.call)
+    pub fn callers(&self) -> Vec<String> {
+        match &self.caller {
+            Caller::Stack(stack) => callers(&stack.to_string(), self.call),
+            Caller::Process(process) => vec![process.to_string()],
+        }
     }
 }
 

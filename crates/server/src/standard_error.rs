@@ -20,12 +20,12 @@ extern "C" fn look() {
 }
 
 /// Prints text. Returns whether it was written.
-pub(crate) fn print(text: &str) -> bool {
+pub fn print(text: &str) -> bool {
     let write = || std::io::stderr().write_all(text.as_bytes()).is_ok();
     !CLOSED.load(Ordering::Relaxed) && signals::with_broken_pipes_as_errors(write)
 }
 
 /// Prints a line that begins with the name of the library.
-pub(crate) fn print_line(text: &str) {
+pub fn print_line(text: &str) {
     print(&format!("windtunnel: {text}\n"));
 }

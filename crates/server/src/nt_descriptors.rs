@@ -19,6 +19,7 @@ use abi::status::STATUS_INSUFFICIENT_RESOURCES;
 use kernel::NtHandleId;
 use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use thunk::NtHandles;
 
@@ -33,12 +34,12 @@ const LOWEST_INTERNAL: libc::c_int = 256;
 const CLOSED_AT_ONCE: usize = 32;
 
 /// The NT handles of this process.
-#[derive(Default)]
-pub(crate) struct NtDescriptors {
+#[derive(Debug, Default)]
+pub struct NtDescriptors {
     state: Mutex<DescriptorState>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct DescriptorState {
     /// Reports which pipes have no reading end any more; created with the first NT handle.
     epoll: Option<Descriptor>,
@@ -47,6 +48,7 @@ struct DescriptorState {
 }
 
 /// The pipe of an NT handle.
+#[derive(Debug)]
 struct Pipe {
     handle: NtHandleId,
     /// The writing end, which is closed with this.
@@ -55,6 +57,7 @@ struct Pipe {
 }
 
 /// A descriptor of the library, with the inode that it had.
+#[derive(Debug)]
 struct Descriptor {
     number: libc::c_int,
     inode: u64,
@@ -116,24 +119,30 @@ fn descriptor(number: usize) -> Option<libc::c_int> {
 }
 
 impl NtDescriptors {
-    fn state(&self) -> MutexGuard<'_, DescriptorState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl NtHandles for NtDescriptors {
-    fn publish(&self, handle: NtHandleId, inherit: bool) -> Result<usize, NTSTATUS> {
-        let mut state = self.state();
-        let number = state.create_pipe(handle).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
-        if inherit {
-            // SAFETY: The descriptor is open; the flag of `execve` is cleared.
-            unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
-        }
-        usize::try_from(number).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)
+    /// Creates the pipe of an NT handle. Returns its reading end; `None` if there can be no more
+    /// descriptors.
+    pub fn create(&self, handle: NtHandleId) -> Option<OwnedFd> {
+        let number = self.state().create_pipe(handle)?;
+        // SAFETY: The descriptor was just created, and nothing else owns it.
+        Some(unsafe { OwnedFd::from_raw_fd(number) })
     }
 
-    fn find(&self, number: usize) -> Option<NtHandleId> {
-        let number = descriptor(number)?;
+    /// The NT handle of a descriptor.
+    pub fn find_descriptor(&self, descriptor: BorrowedFd<'_>) -> Option<NtHandleId> {
+        self.find_number(descriptor.as_raw_fd())
+    }
+
+    /// Forgets all NT handles, and returns them.
+    pub fn take_all(&self) -> Vec<NtHandleId> {
+        std::mem::take(&mut self.state().pipes).into_values().map(|pipe| pipe.handle).collect()
+    }
+
+    /// A descriptor that can be read when an NT handle was closed; `None` before the first one.
+    pub fn closed_signal(&self) -> Option<RawFd> {
+        self.state().epoll.as_ref().map(|epoll| epoll.number)
+    }
+
+    fn find_number(&self, number: RawFd) -> Option<NtHandleId> {
         let state = self.state();
         if state.pipes.is_empty() {
             return None;
@@ -142,6 +151,26 @@ impl NtHandles for NtDescriptors {
         let found = state.pipes.get(&status.st_ino).map(|pipe| pipe.handle)?;
         let is_pipe = status.st_mode & libc::S_IFMT == libc::S_IFIFO;
         (is_pipe && is_reading_end(number)).then_some(found)
+    }
+
+    fn state(&self) -> MutexGuard<'_, DescriptorState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl NtHandles for NtDescriptors {
+    fn publish(&self, handle: NtHandleId, inherit: bool) -> Result<usize, NTSTATUS> {
+        let end = self.create(handle).ok_or(STATUS_INSUFFICIENT_RESOURCES)?;
+        let number = end.into_raw_fd();
+        if inherit {
+            // SAFETY: The descriptor is open; the flag of `execve` is cleared.
+            unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
+        }
+        usize::try_from(number).map_err(|_| STATUS_INSUFFICIENT_RESOURCES)
+    }
+
+    fn find(&self, number: usize) -> Option<NtHandleId> {
+        self.find_number(descriptor(number)?)
     }
 
     fn take_closed(&self) -> Vec<NtHandleId> {

@@ -4,6 +4,7 @@
 use flight::{Log, Pool};
 use kernel::DriverSetup;
 use softgpu::{HandlePool, MemoryPlan, SoftGpu};
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 /// The environment variable that chooses the driver.
@@ -18,19 +19,23 @@ const MACHINE_MEMORY: u64 = 4 << 30;
 /// # Errors
 ///
 /// Why there is no driver, in one line.
-pub(crate) fn set_up(log: &Arc<Log>) -> Result<DriverSetup, String> {
+pub fn from_environment(log: &Arc<Log>) -> Result<DriverSetup, String> {
     let Some(name) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
         return built_in(log);
     };
+    named(&name, log).map_err(|why| format!("{VARIABLE} is {why}; there is no adapter"))
+}
+
+/// Sets up a good driver by its name.
+///
+/// # Errors
+///
+/// What the name is instead: a part of a sentence.
+pub fn named(name: &OsStr, log: &Arc<Log>) -> Result<DriverSetup, String> {
     let chosen = name.to_str().and_then(drivers::find).filter(|driver| driver.breaks.is_empty());
-    match chosen {
-        Some(driver) => Ok((driver.make)(log)),
-        None => Err(format!(
-            "{VARIABLE} is {}, which is none of {}; there is no adapter",
-            name.display(),
-            choices().join(", ")
-        )),
-    }
+    chosen
+        .map(|driver| (driver.make)(log))
+        .ok_or_else(|| format!("{}, which is none of {}", name.display(), choices().join(", ")))
 }
 
 /// The names of the good drivers.
@@ -39,7 +44,12 @@ fn choices() -> Vec<&'static str> {
     good.map(|driver| driver.name).collect()
 }
 
-fn built_in(log: &Arc<Log>) -> Result<DriverSetup, String> {
+/// Sets up the built-in driver with much memory.
+///
+/// # Errors
+///
+/// Why there is no memory, in one line.
+pub fn built_in(log: &Arc<Log>) -> Result<DriverSetup, String> {
     let ram = nt::Ram::new(MACHINE_MEMORY);
     let ram = ram.map_err(|error| format!("cannot reserve memory: {error}"))?;
     let (miniport, hardware) = SoftGpu::with_memory(ram, MemoryPlan::default());

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// Runs `body` with every signal blocked. Threads that it starts inherit the mask.
-pub(crate) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
+pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: `all` has room for a signal set, which the call fills.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
@@ -21,7 +21,7 @@ pub(crate) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `body`, in which a write to a pipe that no one reads is an error and not a signal.
-pub(crate) fn with_broken_pipes_as_errors<R>(body: impl FnOnce() -> R) -> R {
+pub fn with_broken_pipes_as_errors<R>(body: impl FnOnce() -> R) -> R {
     let (mut pipe, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: `pipe` has room for a signal set, which the call fills.
     unsafe { libc::sigemptyset(pipe.as_mut_ptr()) };

@@ -1,0 +1,116 @@
+//! Internal errors: after the first one every call fails.
+//!
+//! An internal error is a broken invariant of ours (`flight::InternalError`), on a thread of the
+//! client or on one of the host's workers. It is reported on standard error, with the last
+//! events if a report was requested. From then on every call returns `STATUS_UNSUCCESSFUL`. It
+//! is never counted against the client: nothing that happens after it is judged.
+
+use crate::hosted_kernel;
+use crate::standard_error;
+use flight::{
+    Host, InternalError, Log, NoResources, Passive, Role, Spawner, ThreadBody, ThreadedHost,
+    WaitResult, WaitToken,
+};
+use std::fmt::Write as _;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+/// The number of last events that are printed.
+const LAST_EVENTS: usize = 16;
+
+/// The first internal error of this process.
+static FIRST: OnceLock<InternalError> = OnceLock::new();
+
+/// The first internal error, if there was one.
+pub fn first() -> Option<&'static InternalError> {
+    FIRST.get()
+}
+
+/// Runs `body` and returns its panic, if it panics. An internal error is reported; a machine without
+/// threads is, too.
+pub fn caught<R>(body: impl FnOnce() -> R) -> thread::Result<R> {
+    let result = catch_unwind(AssertUnwindSafe(body));
+    if let Err(panic) = &result
+        && let Some(error) = panic.downcast_ref::<InternalError>()
+    {
+        report(error);
+    }
+    if let Err(panic) = &result
+        && let Some(error) = panic.downcast_ref::<NoResources>()
+    {
+        standard_error::print_line(&error.0);
+    }
+    result
+}
+
+fn report(error: &InternalError) {
+    if FIRST.set(error.clone()).is_err() {
+        return;
+    }
+    let mut text = format!(
+        "windtunnel: {error}\nwindtunnel: this is a bug of Windtunnel, not of its client; every \
+         further call returns STATUS_UNSUCCESSFUL\n"
+    );
+    let events = hosted_kernel::running().map(|kernel| kernel.log().take());
+    let events = events.unwrap_or_default();
+    for event in &events[events.len().saturating_sub(LAST_EVENTS)..] {
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "  {event}");
+    }
+    standard_error::print(&text);
+}
+
+/// The host's workers. Their internal errors are reported too.
+#[derive(Debug)]
+pub struct Workers(pub Arc<ThreadedHost>);
+
+impl Host for Workers {
+    fn park(&self, at: &mut Passive, ticket: &WaitToken, deadline: Option<u64>) -> WaitResult {
+        self.0.park(at, ticket, deadline)
+    }
+
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+
+    fn wake(&self, ticket: &WaitToken) {
+        self.0.wake(ticket);
+    }
+
+    fn yield_point(&self, at: &mut Passive) {
+        self.0.yield_point(at);
+    }
+
+    fn pass_time(&self, time: u64) {
+        self.0.pass_time(time);
+    }
+
+    fn spawner(self: Arc<Self>) -> Arc<dyn Spawner> {
+        self
+    }
+}
+
+impl Spawner for Workers {
+    fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) -> io::Result<()> {
+        let body = move |at: &mut Passive| {
+            if let Err(panic) = caught(|| body(at)) {
+                resume_unwind(panic);
+            }
+        };
+        self.0.clone().start(name, role, Box::new(body))
+    }
+
+    fn run_until_idle(&self, at: &mut Passive) {
+        ThreadedHost::run_until_idle(&self.0, at);
+    }
+
+    fn log(&self) -> &Log {
+        self.0.log()
+    }
+
+    fn driver_threads(&self) -> Vec<String> {
+        self.0.driver_threads()
+    }
+}

@@ -1,0 +1,2 @@
+// The client of two_processes.h in C++.
+#include "two_processes.h"

@@ -1,0 +1,291 @@
+//! `windtunnel serve`: clients in several processes.
+#![expect(clippy::unwrap_used, reason = "a client that does not build is a failed test")]
+
+use crate::c_library::{build_c, build_cpp, command, library, output_text};
+use harness::command::windtunnel_command;
+use harness::pages::root;
+use harness::repeats;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// A server that runs.
+struct Server {
+    process: Child,
+    socket: PathBuf,
+    report: PathBuf,
+    errors: BufReader<ChildStderr>,
+}
+
+/// How a server has ended.
+struct Ended {
+    status: Option<i32>,
+    report: String,
+}
+
+impl Server {
+    fn start(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let socket = folder.join(format!("{name}.sock"));
+        let report = folder.join(format!("{name}.report"));
+        let mut serve = serve(&socket);
+        serve.arg("--report").arg(&report);
+        let mut process = serve.stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(process.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        let is_ready = line.starts_with("serving at ");
+        assert!(is_ready, "{line}");
+        Self { process, socket, report, errors }
+    }
+
+    /// Runs a client of this server.
+    fn run(&self, client: &Path, arguments: &[&str]) -> Output {
+        command(client).args(arguments).env("WINDTUNNEL_SOCKET", &self.socket).output().unwrap()
+    }
+
+    /// Runs a client that must succeed. Returns what it printed.
+    fn run_well(&self, client: &Path, arguments: &[&str]) -> String {
+        let output = self.run(client, arguments);
+        let text = output_text(&output);
+        assert!(
+            output.status.success(),
+            "{} {arguments:?}: {}\n{text}",
+            client.display(),
+            output.status
+        );
+        text
+    }
+
+    fn signal(&self, signal: &str) {
+        let mut kill = Command::new("kill");
+        assert!(kill.args([signal, &self.process.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Stops the server as an operator does.
+    fn stop(mut self) -> Ended {
+        self.signal("-TERM");
+        let status = self.process.wait().unwrap().code();
+        let mut errors = String::new();
+        self.errors.read_to_string(&mut errors).unwrap();
+        assert_eq!(errors, "");
+        assert!(!self.socket.exists(), "the socket is left");
+        Ended { status, report: fs::read_to_string(&self.report).unwrap() }
+    }
+
+    /// Stops the server, whose clients made no mistake.
+    fn stop_clean(self) {
+        let ended = self.stop();
+        assert_eq!(ended.status, Some(0), "{}", ended.report);
+        let clean = "windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects left alive\n";
+        assert!(ended.report.ends_with(clean), "{}", ended.report);
+    }
+}
+
+fn serve(socket: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--preserve-status", "-s", "KILL", "300"]);
+    command.arg(windtunnel_command().get_program()).arg("serve").arg("--socket").arg(socket);
+    // `timeout` passes signals on.
+    command
+}
+
+#[test]
+fn clients_of_one_process_work_with_a_server() {
+    let server = Server::start("one_process");
+    let mode = fs::metadata(&server.socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let text = server.run_well(&build_c("examples/c/allocations.c"), &[]);
+    assert!(text.contains("every object is destroyed"), "{text}");
+    let text = server.run_well(&build_cpp("examples/c/allocations.cpp"), &[]);
+    assert!(text.contains("four threads are done"), "{text}");
+    server.stop_clean();
+}
+
+#[test]
+fn a_report_of_a_server_names_the_process() {
+    let server = Server::start("named");
+    server.run_well(&build_c("tests/c/nt_handles.c"), &[]);
+    let ended = server.stop();
+    assert_eq!(ended.status, Some(1));
+    assert!(ended.report.contains("ALLOC-SHARE-006"), "{}", ended.report);
+    assert!(ended.report.contains("(nt_handles.gcc.client)"), "{}", ended.report);
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
+fn what_a_client_leaves_at_its_exit_is_listed() {
+    let server = Server::start("leaks");
+    server.run(&build_c("tests/c/leaks.c"), &[]);
+    let ended = server.stop();
+    assert_eq!(ended.status, Some(1), "{}", ended.report);
+    assert!(ended.report.contains("left alive:\n"), "{}", ended.report);
+    assert!(ended.report.contains("called by process "), "{}", ended.report);
+    assert!(!ended.report.contains("of a process that has ended"), "{}", ended.report);
+}
+
+#[test]
+fn hostile_pointers_are_answered_by_a_server() {
+    let server = Server::start("hostile");
+    let text = server.run_well(&build_c("tests/c/hostile.c"), &[]);
+    assert!(text.ends_with("hostile: all answered\n"), "{text}");
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
+fn two_processes_share_by_handle_by_name_and_by_global_handle() {
+    let server = Server::start("two");
+    let clients = [build_c("tests/c/two_processes.c"), build_cpp("tests/c/two_processes.cpp")];
+    for (first, second) in [(0, 1), (1, 0)] {
+        let second = clients[second].to_str().unwrap();
+        let text = server.run_well(&clients[first], &[second]);
+        assert_eq!(text, "two processes: all shared\n");
+    }
+    server.stop_clean();
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_nothing_and_the_other_goes_on() {
+    let server = Server::start("killed");
+    let clients = [build_c("tests/c/two_processes.c"), build_cpp("tests/c/two_processes.cpp")];
+    let (mut killed, kills) = (0, repeats(20, 1000));
+    // Each makes fewer than 45 calls. The step has no common divisor with that.
+    for turn in 0..kills {
+        let (who, at) = (if turn % 2 == 0 { 0 } else { 1 }, 1 + (turn / 2 * 17) % 45);
+        let second = clients[1 - who].to_str().unwrap();
+        let arguments = [second, "kill", &(who + 1).to_string(), &at.to_string()];
+        let text = server.run_well(&clients[who], &arguments);
+        killed += u64::from(text == "one was killed, the other one went on\n");
+    }
+    assert!(killed > kills / 2, "only {killed} were killed");
+    let second = clients[1].to_str().unwrap();
+    server.run_well(&clients[0], &[second]);
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+    // The global handles of a process that was killed are stale, which its partner may find out.
+    let rules = ended.report.lines().filter_map(|line| line.strip_prefix("  rule     "));
+    for rule in rules {
+        let is_stale = rule.starts_with("ALLOC-SHARE-010") || rule.starts_with("MUTEX-KEYED-001");
+        assert!(is_stale, "{}", ended.report);
+    }
+}
+
+#[test]
+fn an_nt_handle_of_a_third_process_keeps_its_object() {
+    let server = Server::start("third");
+    let text = server.run_well(&build_c("tests/c/third_process.c"), &[]);
+    assert_eq!(text, "third process: the handle kept its object\n");
+    server.stop_clean();
+}
+
+#[test]
+fn a_server_that_is_gone_is_a_removed_device() {
+    let client = build_c("tests/c/server_gone.c");
+    for signal in ["-KILL", "-TERM"] {
+        let mut server = Server::start("gone");
+        let mut process = command(&client);
+        process.env("WINDTUNNEL_SOCKET", &server.socket).stdout(Stdio::piped());
+        let mut process = process.spawn().unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "waiting\n");
+        let of_timeout = server.process.id().to_string();
+        let mut kill = Command::new("pkill");
+        assert!(kill.args([signal, "-P", &of_timeout]).status().unwrap().success());
+        line.clear();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "removed\n", "{signal}");
+        assert!(process.wait().unwrap().success(), "{signal}");
+        server.process.wait().unwrap();
+        // What a killed server has left is replaced by the next one.
+        assert_eq!(server.socket.exists(), signal == "-KILL");
+    }
+    // There is no server at all.
+    let output = command(&client).env("WINDTUNNEL_SOCKET", "/nonexistent/socket").output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("is `windtunnel serve` running there?"), "{text}");
+}
+
+#[test]
+fn a_socket_in_use_is_not_taken_over() {
+    let server = Server::start("in_use");
+    let output = serve(&server.socket).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = output_text(&output);
+    assert!(text.contains("is in use by another server"), "{text}");
+    server.stop_clean();
+    let long = Path::new("/tmp").join("x".repeat(200));
+    let output = serve(&long).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output_text(&output).contains("the path of a socket has 1 to 107 bytes"));
+    let output = serve(Path::new("/nonexistent/socket")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("a_file");
+    fs::write(&file, "kept").unwrap();
+    let output = serve(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
+}
+
+#[test]
+fn an_idle_server_uses_no_processor_time() {
+    let server = Server::start("idle");
+    server.run_well(&build_c("examples/c/allocations.c"), &[]);
+    let pid =
+        Command::new("pgrep").args(["-P", &server.process.id().to_string()]).output().unwrap();
+    let pid = String::from_utf8(pid.stdout).unwrap().trim().to_owned();
+    let used = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        let numbers: Vec<u64> = stat
+            .rsplit(')')
+            .next()
+            .unwrap()
+            .split_whitespace()
+            .skip(11)
+            .take(2)
+            .map(|it| it.parse().unwrap())
+            .collect();
+        numbers.iter().sum::<u64>()
+    };
+    let before = used();
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(1) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // A hundredth of a second each.
+    assert!(used() - before <= 1, "{} ticks", used() - before);
+    server.stop_clean();
+}
+
+#[test]
+fn the_commands_of_the_page_run() {
+    let page = fs::read_to_string(root().join("docs/run-your-client.md")).unwrap();
+    let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let programs = windtunnel_command();
+    let programs = Path::new(programs.get_program()).parent().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    fs::create_dir_all(&folder).unwrap();
+    let script: Vec<String> = blocks
+        .flat_map(str::lines)
+        // Built already, beside this test.
+        .filter(|line| !line.starts_with("cargo build "))
+        .map(|line| line.replace("target/release/windtunnel", "$PROGRAMS/windtunnel"))
+        .map(|line| line.replace("target/release", library().to_str().unwrap()))
+        .map(|line| line.replace("/tmp/", &format!("{}/", folder.display())))
+        .collect();
+    assert!(script.len() >= 10, "{script:?}");
+    let mut shell = Command::new("timeout");
+    shell.args(["120", "sh", "-e", "-c", &script.join("\n")]).env("PROGRAMS", programs);
+    let output = shell.current_dir(root()).output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{script:#?}\n{text}");
+    assert_eq!(text.matches("every object is destroyed").count(), 3, "{text}");
+    let clean = "windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects left alive";
+    assert_eq!(text.matches(clean).count(), 2, "{text}");
+}

@@ -19,6 +19,7 @@ mod report;
 mod run;
 mod samples;
 mod server;
+mod server_hostile;
 mod steps;
 mod streams;
 mod support;

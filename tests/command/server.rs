@@ -13,21 +13,21 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A server that runs.
-struct Server {
+pub(crate) struct Server {
     process: Child,
-    socket: PathBuf,
+    pub(crate) socket: PathBuf,
     report: PathBuf,
     errors: BufReader<ChildStderr>,
 }
 
 /// How a server has ended.
-struct Ended {
-    status: Option<i32>,
-    report: String,
+pub(crate) struct Ended {
+    pub(crate) status: Option<i32>,
+    pub(crate) report: String,
 }
 
 impl Server {
-    fn start(name: &str) -> Self {
+    pub(crate) fn start(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let socket = folder.join(format!("{name}.sock"));
         let report = folder.join(format!("{name}.report"));
@@ -48,7 +48,7 @@ impl Server {
     }
 
     /// Runs a client that must succeed. Returns what it printed.
-    fn run_well(&self, client: &Path, arguments: &[&str]) -> String {
+    pub(crate) fn run_well(&self, client: &Path, arguments: &[&str]) -> String {
         let output = self.run(client, arguments);
         let text = output_text(&output);
         assert!(
@@ -60,13 +60,27 @@ impl Server {
         text
     }
 
+    /// The number of the server's process, which `timeout` has started.
+    fn number(&self) -> String {
+        let parent = self.process.id().to_string();
+        let number = Command::new("pgrep").args(["-P", &parent]).output().unwrap();
+        String::from_utf8(number.stdout).unwrap().trim().to_owned()
+    }
+
+    /// The memory that the server uses.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{}/status", self.number())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+    }
+
     fn signal(&self, signal: &str) {
         let mut kill = Command::new("kill");
         assert!(kill.args([signal, &self.process.id().to_string()]).status().unwrap().success());
     }
 
     /// Stops the server as an operator does.
-    fn stop(mut self) -> Ended {
+    pub(crate) fn stop(mut self) -> Ended {
         self.signal("-TERM");
         let status = self.process.wait().unwrap().code();
         let mut errors = String::new();
@@ -237,9 +251,7 @@ fn a_socket_in_use_is_not_taken_over() {
 fn an_idle_server_uses_no_processor_time() {
     let server = Server::start("idle");
     server.run_well(&build_c("examples/c/allocations.c"), &[]);
-    let pid =
-        Command::new("pgrep").args(["-P", &server.process.id().to_string()]).output().unwrap();
-    let pid = String::from_utf8(pid.stdout).unwrap().trim().to_owned();
+    let pid = server.number();
     let used = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let numbers: Vec<u64> = stat

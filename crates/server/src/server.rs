@@ -24,6 +24,9 @@ use thunk::Session;
 /// The server of this process, for the observer of windows.
 static SERVER: Mutex<Weak<SharedServer>> = Mutex::new(Weak::new());
 
+/// The signals that end a server.
+const STOP_SIGNALS: [libc::c_int; 2] = [libc::SIGTERM, libc::SIGINT];
+
 /// How a server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerEnd {
@@ -75,8 +78,18 @@ pub fn serve(
             server_client::disconnect(&socket);
             _ = thread.join();
         }
-        Ok(finish(&server))
+        let end = finish(&server);
+        ignore_stop_signals();
+        Ok(end)
     })
+}
+
+/// Ignores another signal to stop, which would change the exit status now that the report is written.
+fn ignore_stop_signals() {
+    for signal in STOP_SIGNALS {
+        // SAFETY: The action is one of the system's.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
 }
 
 /// Removes the socket when it is dropped.
@@ -184,7 +197,7 @@ fn stop_signals() -> io::Result<OwnedFd> {
     let mut set = MaybeUninit::uninit();
     // SAFETY: `set` has room for a signal set, which the call fills.
     unsafe { libc::sigemptyset(set.as_mut_ptr()) };
-    for signal in [libc::SIGTERM, libc::SIGINT] {
+    for signal in STOP_SIGNALS {
         // SAFETY: The set was filled above.
         unsafe { libc::sigaddset(set.as_mut_ptr(), signal) };
     }

@@ -186,12 +186,14 @@ fn add_channel(
     let (server, client_of_thread, of_thread) = (server.clone(), client.clone(), channel.clone());
     let thread = thread::Builder::new().name("windtunnel-call".to_owned());
     let thread = thread.spawn(move || {
-        conversation::begin(of_thread, client_of_thread.clone());
+        conversation::begin(of_thread.clone(), client_of_thread.clone());
         while let Some((call, structure)) = conversation::next_call() {
             let status = execute(&server, &client_of_thread, call, &structure);
             conversation::finish_call(status);
         }
         conversation::end();
+        // A client that is there, but whose message made no sense, does not wait.
+        of_thread.end();
     })?;
     client.channels().push(channel);
     socket.send(NEW_CHANNEL, &[memory.as_fd(), there.as_fd()])?;

@@ -3,12 +3,13 @@
 
 use crate::images::DriverFolder;
 use crate::page::{
-    CHECK_HEAD, IMAGE_HEAD, MEMORY_HEAD, STREAM_HEAD, THROUGH_HEAD, WORK_HEAD, check_line, head,
-    image_line, line, memory_line, stream_line, table_of_goals, through_line, work_line,
+    CHECK_HEAD, IMAGE_HEAD, MEMORY_HEAD, SERVER_HEAD, STREAM_HEAD, THROUGH_HEAD, WORK_HEAD,
+    check_line, head, image_line, line, memory_line, server_line, stream_line, table_of_goals,
+    through_line, work_line,
 };
 use crate::{
-    BenchSize, CheckUsage, ImageRow, MeasureError, MemoryRow, Row, StreamRow, UmdRow, WorkRow,
-    check_usage, images, measure, memory, streaming, umd_calls, work,
+    BenchSize, CheckUsage, ImageRow, MeasureError, MemoryRow, Row, ServerRow, StreamRow, UmdRow,
+    WorkRow, check_usage, images, measure, memory, server_calls, streaming, umd_calls, work,
 };
 
 /// The results of a run.
@@ -24,6 +25,8 @@ pub struct BenchReport {
     pub through: Vec<UmdRow>,
     /// Streams.
     pub streams: Vec<StreamRow>,
+    /// Calls through a server.
+    pub server: Vec<ServerRow>,
     /// A whole check.
     pub check: Option<CheckUsage>,
     /// Images.
@@ -79,6 +82,15 @@ pub fn bench(
         push_row(&stream_line(stream_row));
     })?;
     let none = none && streams.is_empty();
+    let mut first = true;
+    let server = server_calls::measure(extent, &mut |server_row| {
+        if std::mem::take(&mut first) {
+            push_row(if none { "" } else { "\n" });
+            push_row(SERVER_HEAD);
+        }
+        push_row(&server_line(server_row));
+    })?;
+    let none = none && server.is_empty();
     let check = check_usage::measure(extent)?;
     if let Some(used) = &check {
         push_row(if none { "" } else { "\n" });
@@ -93,8 +105,17 @@ pub fn bench(
             "a row of that name; run without --only to see all names".to_owned(),
         ));
     }
-    let report =
-        BenchReport { rows, memory, work, through, streams, check, images, images_left_out };
+    let report = BenchReport {
+        rows,
+        memory,
+        work,
+        through,
+        streams,
+        server,
+        check,
+        images,
+        images_left_out,
+    };
     push_row(&table_of_goals(&report));
     Ok(report)
 }

@@ -1,8 +1,8 @@
 //! The results of a run as JSON.
 
 use crate::{
-    BenchReport, BenchSize, CheckUsage, Goal, ImageRow, MemoryRow, Row, StreamRow, UmdRow, WorkRow,
-    goals,
+    BenchReport, BenchSize, CheckUsage, Goal, ImageRow, MemoryRow, Row, ServerRow, StreamRow,
+    UmdRow, WorkRow, goals,
 };
 use serde_json::{Value, json};
 
@@ -23,6 +23,7 @@ pub fn bench_json(extent: &BenchSize, report: &BenchReport) -> String {
             "work": report.work.iter().map(work).collect::<Vec<Value>>(),
             "umd": report.through.iter().map(through).collect::<Vec<Value>>(),
             "streams": report.streams.iter().map(stream).collect::<Vec<Value>>(),
+            "server": report.server.iter().map(server).collect::<Vec<Value>>(),
             "check": report.check.as_ref().map(check),
             "images": report.images.iter().map(image).collect::<Vec<Value>>(),
             "images_left_out": report.images_left_out,
@@ -106,6 +107,10 @@ fn image(it: &ImageRow) -> Value {
         "wanted_ns": it.wanted,
         "met": it.met(),
     })
+}
+
+fn server(it: &ServerRow) -> Value {
+    json!({"what": it.what, "server": it.server, "library": it.library, "times": it.times()})
 }
 
 fn check(it: &CheckUsage) -> Value {

@@ -33,6 +33,10 @@ impl CLibraryClient {
         Ok(Self { adapter, device: args.hDevice, private: format::describe(4096) })
     }
 
+    pub(crate) fn device(&self) -> D3DKMT_HANDLE {
+        self.device
+    }
+
     /// Destroys the device with its remaining objects.
     pub(crate) fn close(self) -> Result<(), MeasureError> {
         let args = D3DKMT_DESTROYDEVICE { hDevice: self.device };
@@ -89,6 +93,6 @@ pub(crate) fn counted(live: usize, count: usize) -> Result<(), MeasureError> {
     client.close()
 }
 
-fn done(call: &str, status: NTSTATUS) -> Result<(), MeasureError> {
+pub(crate) fn done(call: &str, status: NTSTATUS) -> Result<(), MeasureError> {
     wanted(call, if abi::nt_success(status) { Ok(()) } else { Err(status) })
 }

@@ -2,6 +2,7 @@
 //! `xtask/src/bench_page.rs`.
 
 use crate::row_kinds::{C, OFF, SHARED, THREADS, THREADS_TWO, VERIFIER};
+use crate::server_calls::PAIR;
 use crate::{BenchReport, Row};
 
 /// A packet from its submission until it is retired, in nanoseconds.
@@ -56,6 +57,8 @@ pub fn goals(report: &BenchReport) -> Vec<Goal> {
     };
     let frames = report.streams.iter().filter(|row| row.bytes == SMALL_FRAME);
     let frames = frames.map(|row| (batch(row.what), row.times()));
+    let server = report.server.iter().filter(|row| row.what == PAIR);
+    let server = server.filter_map(|row| Some((String::new(), row.times()?)));
     let check = report.check.map(|used| (String::new(), used.processor.as_secs_f64()));
     vec![
         at_most("a pair, checks off: times the bare floor", 8.0, rows.numbers(OFF, floor)),
@@ -63,6 +66,7 @@ pub fn goals(report: &BenchReport) -> Vec<Goal> {
         at_most("a pair through the C library: times the composite floor", 12.0, {
             rows.numbers(C, composite)
         }),
+        at_most("a pair through a server: times the C library", 4.0, server.collect()),
         at_most("a pair shared by its global handle: times a plain one", 3.0, {
             rows.numbers(SHARED, of_pair)
         }),

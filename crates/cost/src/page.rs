@@ -2,8 +2,8 @@
 
 use crate::goals::FLAT;
 use crate::{
-    BenchReport, BenchSize, CheckUsage, Goal, ImageRow, MemoryRow, Row, StreamRow, UmdRow, WorkRow,
-    goals,
+    BenchReport, BenchSize, CheckUsage, Goal, ImageRow, MemoryRow, Row, ServerRow, StreamRow,
+    UmdRow, WorkRow, goals,
 };
 
 /// Introduction and header of the table of pairs.
@@ -131,6 +131,20 @@ pub(crate) const CHECK_HEAD: &str = "\
 | the command | processor | page faults | waits |
 |---|---:|---:|---:|
 ";
+
+/// The header of the table of a server.
+pub(crate) const SERVER_HEAD: &str = "\
+| several processes | ns | C library | times |
+|---|---:|---:|---:|
+";
+
+/// A row of a server.
+pub(crate) fn server_line(it: &ServerRow) -> String {
+    let or_none = |text: Option<String>| text.unwrap_or("-".to_owned());
+    let library = or_none(it.library.map(|number| format!("{number:.0}")));
+    let times = or_none(it.times().map(|number| format!("{number:.1}")));
+    format!("| {} | {:.0} | {library} | {times} |\n", it.what, it.server)
+}
 
 /// The row of the command.
 pub(crate) fn check_line(it: &CheckUsage) -> String {

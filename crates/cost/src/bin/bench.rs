@@ -30,6 +30,14 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    match cost::run_client_role() {
+        Ok(false) => (),
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(MeasureError(reason)) => {
+            eprintln!("bench: a client needs {reason}");
+            return ExitCode::from(2);
+        }
+    }
     let Arguments { quick, full, only, json } = Arguments::parse();
     let extent = match (quick, full) {
         (true, _) => BenchSize::quick(),

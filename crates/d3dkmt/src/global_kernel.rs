@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "a call may have to be made on another thread")]
 
 use crate::call_site::CallSite;
+use crate::event_descriptors::EventDescriptors;
 use crate::internal::Workers;
 use crate::nt_descriptors::NtDescriptors;
 use crate::process_handles::Descriptors;
@@ -178,7 +179,8 @@ impl GlobalKernel {
         claim_copy::install();
         let session = Session::guarded_by(&kernel, claim_copy::DIRECT_ACCESS)
             .with_process_handles(Arc::new(Descriptors))
-            .with_nt_handles(Arc::new(NtDescriptors::default()));
+            .with_nt_handles(Arc::new(NtDescriptors::default()))
+            .with_event_handles(Arc::new(EventDescriptors));
         Some(Self { host, session, report, over: AtomicBool::new(false) })
     }
 

@@ -23,6 +23,7 @@ mod call_site;
 mod cancellation;
 mod claim_copy;
 mod driver;
+mod event_descriptors;
 mod events;
 mod exit_status;
 mod exports;

@@ -392,6 +392,14 @@ macro_rules! for_each_entry_point {
                     STATUS_UNSUCCESSFUL,
                 ],
             }
+            D3DKMTCreateSyncFile(*mut kmt::D3DKMT_CREATESYNCFILE)
+                => sync_file::create_sync_file {
+                rules: WAIT_RULES,
+                statuses: [
+                    BAD, STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED,
+                    STATUS_INSUFFICIENT_RESOURCES,
+                ],
+            }
             D3DKMTWaitForSynchronizationObjectFromGpu(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU)
                 => wait::wait_for_synchronization_object_from_gpu {
                 rules: WAIT_RULES,

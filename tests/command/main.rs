@@ -24,3 +24,4 @@ mod support;
 mod surface;
 mod tutorial;
 mod umd;
+mod windows_rows;

@@ -52,7 +52,10 @@ const SHOWN: &[Shown] = &[
             (13, "the first display opens"),
             (14, "each open of a display is a new handle, with the LUID"),
             (15, "a display that is not attached does not open"),
-            (16, "a device context: NULL, where Windows crashes, is an invalid parameter"),
+            (
+                16,
+                "a device context: NULL, where Windows crashes, is an invalid parameter and a finding",
+            ),
             (17, "a device context of zero"),
             (21, "the number of adapters without an array is a fixed maximum"),
             (22, "with an array it is the real one, with LUIDs and open handles"),

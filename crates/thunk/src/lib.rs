@@ -20,6 +20,7 @@ mod allocation_property;
 mod budget;
 pub mod claims;
 mod client;
+mod client_adapter;
 mod client_address;
 mod client_keyed_mutex;
 mod client_memory;

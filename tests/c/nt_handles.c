@@ -115,7 +115,7 @@ static NTSTATUS open_sync_name(const char *text, UINT access, HANDLE *handle)
 {
     Name it;
     D3DKMT_OPENSYNCOBJECTNTHANDLEFROMNAME open = {
-        .dwDesiredAccess = access, .pObjAttrib = text ? name(&it, text, OBJ_CASE_INSENSITIVE) : NULL};
+        .dwDesiredAccess = access, .pObjAttrib = text ? name(&it, text, 0) : NULL};
     NTSTATUS status = D3DKMTOpenSyncObjectNtHandleFromName(&open);
     *handle = open.hNtHandle;
     return status;
@@ -241,6 +241,11 @@ static void resources(void)
     CHECK(query.TotalPrivateDriverDataSize > 0 && query.TotalPrivateDriverDataSize < 0x1000); /* 198 */
     CHECK(query.PrivateRuntimeDataSize == 7 && strcmp(untouched, "untouched") == 0); /* 199 */
     CHECK(query.NumAllocations == 1);
+    char large[0x100] = "untouched";
+    query.pPrivateRuntimeData = large;
+    query.PrivateRuntimeDataSize = sizeof large;
+    CHECK(D3DKMTQueryResourceInfoFromNtHandle(&query) == STATUS_SUCCESS); /* 199 */
+    CHECK(query.PrivateRuntimeDataSize == 7 && strcmp(large, "untouched") == 0);
 
     D3DDDI_OPENALLOCATIONINFO2 info = {0};
     char runtime[8] = {0}, total[0x1000] = {0};

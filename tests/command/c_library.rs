@@ -261,6 +261,36 @@ fn nt_handles_are_descriptors_and_answer_as_windows_does() {
     assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
 }
 
+#[test]
+fn events_and_sync_files_are_descriptors_that_a_client_polls() {
+    let client = build_c("tests/c/events.c");
+    let (output, report) = run(&client);
+    assert!(output.ends_with("events: all seen\n"), "{output}");
+    assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
+    assert!(report.contains("is not an event of the client (5 times)"), "{report}");
+    assert!(!report.contains("is closed before"), "{report}");
+    let early = command(&client).arg("early").env("WINDTUNNEL_REPORT", "1").output().unwrap();
+    let report = output_text(&early);
+    let sentence = "the event is closed before the 1 object that was created with it";
+    assert!(report.contains(sentence) && report.contains("SYNC-CREATE-016"), "{report}");
+    let line = line_of("tests/c/events.c", "too early");
+    assert!(report.contains(&format!("by main at tests/c/events.c:{line}:")), "{report}");
+}
+
+#[test]
+fn handles_adapters_and_allocations_answer_as_windows_does() {
+    let (output, report) = run(&build_c("tests/c/observed.c"));
+    assert!(output.ends_with("observed: all as on Windows\n"), "{output}");
+    assert!(!report.contains("who      kernel") && !report.contains("WT-"), "{report}");
+    assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
+    // Rows 16 and 129: the client would crash.
+    for rule in ["ADAPTER-OPEN-002", "ALLOC-CREATE-023"] {
+        let crashes = "error: there is no argument structure: the call faults on Windows\n";
+        let mut findings = report.split("\n\n").filter(|finding| finding.contains(rule));
+        assert!(findings.any(|finding| finding.trim_start().starts_with(crashes)), "{report}");
+    }
+}
+
 /// The report of a client that two tests read.
 static ABSENT: LazyLock<String> = LazyLock::new(|| run(&build_c("tests/c/absent.c")).1);
 

@@ -26,3 +26,4 @@ mod support;
 mod surface;
 mod tutorial;
 mod umd;
+mod windows_rows;

@@ -120,6 +120,14 @@ fn clients_of_one_process_work_with_a_server() {
 }
 
 #[test]
+fn events_of_clients_of_a_server_are_set() {
+    let server = Server::start("events");
+    server.run_well(&build_c("tests/c/events.c"), &[]);
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
 fn a_report_of_a_server_names_the_process() {
     let server = Server::start("named");
     server.run_well(&build_c("tests/c/nt_handles.c"), &[]);

@@ -531,7 +531,7 @@ fn what_is_absent_says_so_whatever_it_is_given() {
         d3dkmt::D3DKMTPresent,
         d3dkmt::D3DKMTCreateHwQueue,
         d3dkmt::D3DKMTCreateOverlay,
-        d3dkmt::D3DKMTCreateSyncFile,
+        d3dkmt::D3DKMTWaitSyncFile,
     ];
     for args in [ptr::null(), zeroed.as_mut_ptr().cast::<c_void>().cast_const()] {
         // SAFETY: An absent entry point does not read its argument.

@@ -13,6 +13,7 @@ mod memory;
 mod nt_share;
 mod pnp;
 mod render;
+mod sources;
 mod stream;
 mod sync;
 mod tdr;
@@ -369,6 +370,7 @@ pub(crate) fn cases() -> impl Iterator<Item = &'static Case> {
         .chain(memory::CASES)
         .chain(keyed_mutex::CASES)
         .chain(nt_share::CASES)
+        .chain(sources::CASES)
         .chain(pnp::CASES)
         .chain(interrupt::CASES)
         .chain(sync::CASES)

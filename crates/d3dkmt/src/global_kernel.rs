@@ -11,7 +11,8 @@ use abi::status::{
 };
 use flight::{NoResources, Passive, ThreadedHost};
 use server::{
-    CallSite, HostedKernel, NtDescriptors, Report, driver, internal, signals, standard_error,
+    CallSite, EventDescriptors, HostedKernel, NtDescriptors, Report, driver, internal, signals,
+    standard_error,
 };
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -88,7 +89,7 @@ pub(crate) fn call_here(
 }
 
 /// Runs the body of a call, unless this thread is inside another one.
-fn enter(body: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
+pub(crate) fn enter(body: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
     let cancellation = cancellation::hold();
     // WINDOWS: our decision. A signal handler interrupts its thread inside a call, which may hold
     // any lock: the handler's own call must not wait for it. Windows has no such handlers.
@@ -181,7 +182,8 @@ impl GlobalKernel {
         claim_copy::install();
         let session = Session::guarded_by(&kernel, claim_copy::DIRECT_ACCESS)
             .with_process_handles(Arc::new(Descriptors))
-            .with_nt_handles(Arc::new(NtDescriptors::default()));
+            .with_nt_handles(Arc::new(NtDescriptors::default()))
+            .with_event_handles(Arc::new(EventDescriptors));
         Some(Self { host, session, report, over: AtomicBool::new(false) })
     }
 

@@ -314,6 +314,11 @@ fn execute(
                 shown_memory::unmap(address, size);
                 continue;
             }
+            Operation::CloseDescriptor => {
+                // SAFETY: The server names a descriptor that it has given in this call.
+                unsafe { libc::close(i32::try_from(address).map_err(|_| Gone)?) };
+                continue;
+            }
             Operation::Return => {
                 let status = u32::try_from(address).map_err(|_| Gone)?;
                 return Ok(Some(status.cast_signed()));

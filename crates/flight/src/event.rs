@@ -157,6 +157,13 @@ events! {
     DeviceStateQueried "device.state-queried" { state: Text }
     /// The driver has destroyed the device.
     DeviceDestroyed "device.destroyed" {}
+    /// A device owns a display source, and how: `shared`, `exclusive`, `emulated`, or `none` when it
+    /// releases the source, whether it owned it or not. Subject: the adapter.
+    SourceOwned "source.owned" { device: Subject, source: u32, how: Text }
+    /// A client asks whether a device owns a display source exclusively. Subject: the adapter.
+    SourceChecked "source.checked" { source: u32, exclusive: bool }
+    /// A client asks whether a window is occluded, on a system with `monitors`. Subject: the process.
+    OcclusionChecked "occlusion.checked" { monitors: u32, occluded: bool }
 
     /// The driver creates a context.
     ContextCreated "context.created" { device: Subject, node: Subject }

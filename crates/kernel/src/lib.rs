@@ -76,6 +76,7 @@ pub use schedule::lists::{BufferResize, CapturedBuffers, EntrySizes, RenderBuffe
 pub use schedule::render::RenderRequest;
 pub use schedule::submit::Packet;
 pub use sync::cpu::{SignalRequest, WaitRequest};
+pub use sync::event::EventSink;
 pub use sync::keyed_mutex::{
     AcquireKeyedMutexResponse, CreateKeyedMutexRequest, CreateKeyedMutexResponse,
     ReleaseKeyedMutexRequest,

@@ -120,6 +120,11 @@ pub(crate) fn give_descriptor(descriptor: BorrowedFd<'_>, inherit: bool) -> Opti
     })?
 }
 
+/// Closes a descriptor that the client was given in this call.
+pub(crate) fn close_descriptor(number: usize) {
+    with(|it| it.add(Operation::CloseDescriptor, 0, number as u64, &[]));
+}
+
 fn read_memory(from: usize, to: &mut [MaybeUninit<u8>]) -> bool {
     with(|it| it.read(from, to)).unwrap_or(false)
 }

@@ -8,6 +8,7 @@ pub mod channel;
 mod conversation;
 pub mod descriptor_socket;
 pub mod driver;
+pub mod event_descriptors;
 pub mod hosted_kernel;
 pub mod internal;
 pub mod message;
@@ -21,6 +22,7 @@ pub mod signals;
 pub mod standard_error;
 
 pub use call_site::CallSite;
+pub use event_descriptors::EventDescriptors;
 pub use hosted_kernel::HostedKernel;
 pub use nt_descriptors::NtDescriptors;
 pub use report::{FaultText, Leaks, Report, WrittenReport};

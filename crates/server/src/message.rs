@@ -36,6 +36,8 @@ pub enum OtherCall {
     NtHandleType = 1,
     /// `windtunnel_nt_handle_name`, likewise.
     NtHandleName = 2,
+    /// `windtunnel_event_close`; a word: the handle.
+    EventClose = 3,
 }
 
 impl OtherCall {
@@ -46,7 +48,12 @@ impl OtherCall {
 
     /// The call of a number.
     pub fn from_number(number: u32) -> Option<Self> {
-        let all = [Self::CheckExclusiveOwnership, Self::NtHandleType, Self::NtHandleName];
+        let all = [
+            Self::CheckExclusiveOwnership,
+            Self::NtHandleType,
+            Self::NtHandleName,
+            Self::EventClose,
+        ];
         all.into_iter().find(|call| call.number() == number)
     }
 }
@@ -121,6 +128,8 @@ pub enum Operation {
     Confirm = 8,
     /// The call returns this status.
     Return = 9,
+    /// Closes a descriptor that was taken in this call, which fails.
+    CloseDescriptor = 10,
 }
 
 impl Operation {
@@ -135,6 +144,7 @@ impl Operation {
             Self::Unmap,
             Self::Confirm,
             Self::Return,
+            Self::CloseDescriptor,
         ];
         all.into_iter().find(|it| *it as u32 == number)
     }

@@ -1,15 +1,16 @@
 //! Handles of clients in other processes: descriptors that go over the channel of the current call.
 
 use crate::conversation;
+use crate::event_descriptors;
 use crate::nt_descriptors::NtDescriptors;
 use crate::process_descriptor;
 use crate::server_client::SharedServer;
 use abi::status::{STATUS_ACCESS_DENIED, STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_HANDLE};
 use abi::{HANDLE, NTSTATUS};
-use kernel::NtHandleId;
+use kernel::{EventSink, NtHandleId};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
-use thunk::{NamedProcess, NtHandles, ProcessHandles};
+use thunk::{EventHandles, NamedProcess, NtHandles, ProcessHandles};
 
 /// The NT handles of all clients: one and the same object in each.
 pub(crate) struct RemoteNtHandles(pub(crate) Arc<NtDescriptors>);
@@ -27,6 +28,29 @@ impl NtHandles for RemoteNtHandles {
 
     fn take_closed(&self) -> Vec<NtHandleId> {
         self.0.take_closed()
+    }
+}
+
+/// The events of clients.
+pub(crate) struct RemoteEvents;
+
+impl EventHandles for RemoteEvents {
+    fn find(&self, handle: HANDLE) -> Option<Arc<dyn EventSink>> {
+        let number = event_descriptors::descriptor(handle)?;
+        let (descriptor, _) = conversation::take_descriptor(handle.addr())?;
+        event_descriptors::sink_of(number, descriptor)
+    }
+
+    fn create(&self) -> Result<(usize, Arc<dyn EventSink>), NTSTATUS> {
+        let full = STATUS_INSUFFICIENT_RESOURCES;
+        let event = event_descriptors::create().ok_or(full)?;
+        let number = conversation::give_descriptor(event.as_fd(), false).ok_or(full)?;
+        let handle = i32::try_from(number).map_err(|_| full)?;
+        Ok((number, event_descriptors::sink_of(handle, event).ok_or(full)?))
+    }
+
+    fn discard(&self, handle: usize) {
+        conversation::close_descriptor(handle);
     }
 }
 

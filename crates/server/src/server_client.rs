@@ -11,11 +11,12 @@ use crate::message::{
 };
 use crate::nt_descriptors::NtDescriptors;
 use crate::process_descriptor;
-use crate::remote_handles::{RemoteNtHandles, RemoteProcesses};
+use crate::remote_handles::{RemoteEvents, RemoteNtHandles, RemoteProcesses};
 use crate::{CallSite, Leaks, internal};
 use abi::NTSTATUS;
 use abi::status::{
-    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_UNSUCCESSFUL,
+    STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
+    STATUS_UNSUCCESSFUL,
 };
 use flight::{NoResources, Passive};
 use kernel::ProcessExit;
@@ -120,6 +121,7 @@ pub(crate) fn serve(server: &Arc<SharedServer>, socket: &DescriptorSocket, proce
     let others = Arc::downgrade(server);
     let session = Session::remote(&server.hosted.kernel, ACCESS)
         .with_nt_handles(Arc::new(RemoteNtHandles(server.nt.clone())))
+        .with_event_handles(Arc::new(RemoteEvents))
         .with_process_handles(Arc::new(RemoteProcesses { server: others, caller: process }));
     let client = Arc::new(ClientProcess {
         session,
@@ -215,6 +217,7 @@ fn execute(
         (None, Some(OtherCall::CheckExclusiveOwnership)) => ("D3DKMTCheckExclusiveOwnership", None),
         (None, Some(OtherCall::NtHandleType)) => ("windtunnel_nt_handle_type", None),
         (None, Some(OtherCall::NtHandleName)) => ("windtunnel_nt_handle_name", None),
+        (None, Some(OtherCall::EventClose)) => ("windtunnel_event_close", None),
         (None, None) => return STATUS_NOT_SUPPORTED,
     };
     let run = || {
@@ -246,22 +249,23 @@ fn dispatch(
         // SAFETY: The session's pointers are those of another process and may be any numbers.
         return unsafe { (row.call)(session, at, ptr::without_provenance_mut(address)) };
     }
+    let mut words = MessageReader(structure);
+    let mut word = || words.long().and_then(|word| usize::try_from(word).ok()).unwrap_or(0);
     let what = match OtherCall::from_number(call.entry) {
         Some(OtherCall::CheckExclusiveOwnership) => {
             return NTSTATUS::from(thunk::is_any_source_exclusive(session));
+        }
+        Some(OtherCall::EventClose) => {
+            let closed = session.judge_event_close(ptr::without_provenance_mut(word()));
+            return closed.err().unwrap_or(STATUS_SUCCESS);
         }
         Some(OtherCall::NtHandleType) => NtHandleText::Type,
         Some(OtherCall::NtHandleName) => NtHandleText::Name,
         None => return STATUS_NOT_SUPPORTED,
     };
-    let mut words = MessageReader(structure);
-    let mut word = || words.long().and_then(|word| usize::try_from(word).ok());
-    let (Some(handle), Some(text), Some(size)) = (word(), word(), word()) else {
-        return STATUS_INVALID_PARAMETER;
-    };
-    let (handle, text) = (ptr::without_provenance_mut(handle), ptr::without_provenance_mut(text));
+    let (handle, text) = (ptr::without_provenance_mut(word()), ptr::without_provenance_mut(word()));
     // SAFETY: As above.
-    unsafe { session.write_nt_handle_text(at, handle, what, (text, size)) }
+    unsafe { session.write_nt_handle_text(at, handle, what, (text, word())) }
 }
 
 /// Ends a process that is gone: its calls return, and its objects end.

@@ -59,8 +59,8 @@ macro_rules! for_each_absent_entry_point {
                 D3DKMTCreateDoorbell, D3DKMTConnectDoorbell, D3DKMTDestroyDoorbell,
                 D3DKMTNotifyWorkSubmission,
             ],
-            "there are no sync files" => [
-                D3DKMTCreateSyncFile, D3DKMTOpenSyncObjectFromSyncFile, D3DKMTWaitSyncFile,
+            "a sync file is polled, and is no object of the kernel" => [
+                D3DKMTOpenSyncObjectFromSyncFile, D3DKMTWaitSyncFile,
             ],
             "nothing is protected" => [
                 D3DKMTCreateProtectedSession, D3DKMTDestroyProtectedSession,

@@ -12,6 +12,7 @@
 
 use crate::adapter_registry;
 use crate::claims::{read, read_list_mut, write_bytes};
+use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -27,6 +28,23 @@ const ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(HandleArgument::Adapter, RuleId::DEV_LIFE_001, "D3DKMTQueryAdapterInfo.hAdapter")],
     others: &[],
 };
+
+/// The sizes of a buffer: zero for one at NULL, and that of its type.
+struct BufferSize {
+    given: usize,
+    needed: usize,
+}
+
+const SIZE_RULES: &[ArgumentRule<BufferSize>] = &[ArgumentRule {
+    id: RuleId::ADAPTER_INFO_001,
+    argument: "D3DKMTQueryAdapterInfo.PrivateDriverDataSize",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |size| {
+        let BufferSize { given, needed } = size;
+        (given < needed)
+            .then(|| format!("the buffer has {given} bytes, and its type needs {needed}"))
+    },
+}];
 
 /// What an adapter of this library is called.
 pub(crate) const DESCRIPTION: &str = "Windtunnel Display Adapter";
@@ -168,9 +186,8 @@ pub(crate) unsafe fn query_adapter_info(
         session.missing_entry(OTHER_TYPE);
         return Err(STATUS_NOT_SUPPORTED);
     };
-    if argument.is_null() || size < row.size {
-        return Err(STATUS_INVALID_PARAMETER);
-    }
+    let given = if argument.is_null() { 0 } else { size };
+    judge_arguments(session, SIZE_RULES, &BufferSize { given, needed: row.size })?;
     let wide = row.characters != 0 && size == row.wide_size();
     let taken = if wide { size } else { row.size };
     // SAFETY: The caller's contract.

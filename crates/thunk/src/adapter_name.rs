@@ -13,7 +13,7 @@ use abi::kmt::{
 };
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
 use abi::{D3DKMT_HANDLE, LUID, NTSTATUS, WCHAR};
-use flight::Passive;
+use flight::{Passive, RuleId};
 use kernel::AdapterId;
 use kernel::miniport::DriverKind;
 use std::ffi::c_void;
@@ -148,13 +148,20 @@ unsafe fn read_name(from: *const WCHAR) -> Result<String, NTSTATUS> {
 ///
 /// WINDOWS: zero is an invalid parameter (observed: ADAPTER-OPEN-002); so is every other number,
 /// because none is a device context. NULL faults in the caller (observed); here it is an invalid
-/// parameter.
+/// parameter. Only these two are breaches: another number may be a device context on Windows.
 pub(crate) unsafe fn open_adapter_from_hdc(
-    _session: &Session,
+    session: &Session,
     _at: &mut Passive,
     args: *mut D3DKMT_OPENADAPTERFROMHDC,
 ) -> Result<(), NTSTATUS> {
-    // SAFETY: The caller's contract.
-    unsafe { read_mut(args) }?;
+    let broken = if args.is_null() {
+        Some("there is no argument structure: the call faults on Windows")
+    } else {
+        // SAFETY: The caller's contract.
+        let arguments = unsafe { read_mut(args) }?;
+        arguments.hDc.is_null().then_some("hDc is NULL")
+    };
+    let argument = "D3DKMTOpenAdapterFromHdc.hDc";
+    session.judge(RuleId::ADAPTER_OPEN_002, argument, broken.map(str::to_owned));
     Err(STATUS_INVALID_PARAMETER)
 }

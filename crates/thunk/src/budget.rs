@@ -58,9 +58,16 @@ pub(crate) unsafe fn query_video_memory_info(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
-    let of = named_process(session, arguments.hProcess, PROCESS_QUERY_INFORMATION)?;
-    let group = segment_group(arguments.MemorySegmentGroup, arguments.PhysicalAdapterIndex)?;
-    let adapter = Handle(arguments.hAdapter);
+    let of = named_process(session, arguments.hProcess, PROCESS_QUERY_INFORMATION);
+    let group = segment_group(arguments.MemorySegmentGroup, arguments.PhysicalAdapterIndex);
+    let broken = match (&of, &group) {
+        (Err(_), _) => Some("hProcess is no handle of a process that may be asked about"),
+        (Ok(_), Err(_)) => Some("there is no such segment group of the physical adapter"),
+        (Ok(_), Ok(_)) => None,
+    };
+    let argument = "D3DKMTQueryVideoMemoryInfo.hProcess";
+    session.judge(RuleId::ADAPTER_MEM_001, argument, broken.map(str::to_owned));
+    let (of, group, adapter) = (of?, group?, Handle(arguments.hAdapter));
     let budget = session.kernel.budget(session.process, adapter, of.id(session), group);
     let it = map_error(session, QUERY_MEMORY_ERROR_RULES, budget)?;
     (arguments.Budget, arguments.CurrentUsage) = (it.budget, it.usage);

@@ -20,6 +20,7 @@ mod allocation_property;
 mod budget;
 pub mod claims;
 mod client;
+mod client_adapter;
 mod client_address;
 mod client_keyed_mutex;
 mod client_memory;
@@ -34,6 +35,7 @@ mod destroy;
 mod device;
 mod entry;
 mod escape;
+mod event_handles;
 mod keyed_mutex;
 mod lock;
 mod nt_attributes;
@@ -53,11 +55,14 @@ mod statistics;
 mod status;
 mod submit;
 mod sync;
+mod sync_file;
 mod table;
 mod wait;
 mod wide_text;
 
-// Which process calls, whether its pointers are checked, and what numbers its NT handles have.
+// Which process calls, whether its pointers are checked, what its events are, and what numbers its
+// NT handles have.
+pub use event_handles::EventHandles;
 pub use nt_handles::{NtHandleText, NtHandles};
 pub use process_handle::{
     NamedProcess, PROCESS_QUERY_INFORMATION, PROCESS_SET_INFORMATION, ProcessHandles,

@@ -7,7 +7,7 @@ use crate::claims::{
 };
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::share::{describe_sizes, to_u32};
+use crate::share::{OpenSizes, size_rules, to_u32, wrong_size};
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use crate::sync::show_value;
 use abi::kmt::{
@@ -19,9 +19,7 @@ use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEM
 use abi::ukm::D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags;
 use abi::{HANDLE, NTSTATUS};
 use flight::{EventKind, Hex, Passive, RuleId};
-use kernel::{
-    Argument, Handle, KernelError, NtHandleId, OpenNtSyncRequest, OpenSyncResponse, ShareInfo,
-};
+use kernel::{Argument, Handle, KernelError, NtHandleId, OpenNtSyncRequest, OpenSyncResponse};
 
 const QUERY: &str = "D3DKMTQueryResourceInfoFromNtHandle";
 const OPEN: &str = "D3DKMTOpenResourceFromNtHandle";
@@ -56,12 +54,6 @@ const LUID_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
-/// The opener's buffer sizes and the actual sizes.
-struct OpenArguments {
-    args: D3DKMT_OPENRESOURCEFROMNTHANDLE,
-    info: ShareInfo,
-}
-
 const MUTEX_RULES: &[ArgumentRule<D3DKMT_OPENRESOURCEFROMNTHANDLE>] = &[ArgumentRule {
     id: RuleId::ALLOC_SHARE_009,
     argument: "D3DKMTOpenResourceFromNtHandle.KeyedMutexPrivateRuntimeDataSize",
@@ -74,55 +66,7 @@ const MUTEX_RULES: &[ArgumentRule<D3DKMT_OPENRESOURCEFROMNTHANDLE>] = &[Argument
     },
 }];
 
-const RULES: &[ArgumentRule<OpenArguments>] = &[
-    ArgumentRule {
-        id: RuleId::ALLOC_SHARE_003,
-        argument: "D3DKMTOpenResourceFromNtHandle.NumAllocations",
-        refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |args| {
-            let (given, there) = (args.args.NumAllocations as usize, args.info.members);
-            let listed = there == 0 || !args.args.pOpenAllocationInfo2.is_null();
-            let list = if listed { "" } else { " in a list at NULL" };
-            (given != there || !listed).then(|| {
-                format!("{given} allocations are passed{list}, and the resource has {there}")
-            })
-        },
-    },
-    ArgumentRule {
-        id: RuleId::ALLOC_SHARE_003,
-        argument: "D3DKMTOpenResourceFromNtHandle.PrivateRuntimeDataSize",
-        refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |args| {
-            let (size, there) = (args.args.PrivateRuntimeDataSize as usize, args.info.runtime);
-            let given = there == 0 || !args.args.pPrivateRuntimeData.is_null();
-            (size != there || !given)
-                .then(|| describe_sizes("the runtime's data", size, there, given))
-        },
-    },
-    ArgumentRule {
-        id: RuleId::ALLOC_SHARE_003,
-        argument: "D3DKMTOpenResourceFromNtHandle.ResourcePrivateDriverDataSize",
-        refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |args| {
-            let (size, there) =
-                (args.args.ResourcePrivateDriverDataSize as usize, args.info.private);
-            (size != there)
-                .then(|| describe_sizes("the resource's private data", size, there, true))
-        },
-    },
-    // WINDOWS: a short total buffer is out of memory (observed).
-    ArgumentRule {
-        id: RuleId::ALLOC_SHARE_003,
-        argument: "D3DKMTOpenResourceFromNtHandle.TotalPrivateDriverDataBufferSize",
-        refuses: Some(STATUS_NO_MEMORY),
-        broken: |args| {
-            let (size, there) =
-                (args.args.TotalPrivateDriverDataBufferSize as usize, args.info.total);
-            let given = there == 0 || !args.args.pTotalPrivateDriverDataBuffer.is_null();
-            (size < there || !given).then(|| describe_sizes("all private data", size, there, given))
-        },
-    },
-];
+const RULES: &[ArgumentRule<OpenSizes>] = size_rules!("D3DKMTOpenResourceFromNtHandle");
 
 /// Emits why a call with an NT handle fails because of its device or its NT handle.
 fn log_failure<T>(
@@ -196,11 +140,18 @@ pub(crate) unsafe fn open_resource_from_nt_handle(
     log_failure(session, OPEN, handle, &there);
     let there = map_error(session, OPEN_ERROR_RULES, there)?;
     judge_arguments(session, MUTEX_RULES, &arguments)?;
-    judge_arguments(session, RULES, &OpenArguments { args: arguments, info: there })?;
     let list = arguments.pOpenAllocationInfo2;
+    let total = arguments.pTotalPrivateDriverDataBuffer;
+    let sizes = OpenSizes {
+        info: there,
+        allocations: (arguments.NumAllocations, !list.is_null()),
+        runtime: (arguments.PrivateRuntimeDataSize, !arguments.pPrivateRuntimeData.is_null()),
+        private: arguments.ResourcePrivateDriverDataSize,
+        total: (arguments.TotalPrivateDriverDataBufferSize, !total.is_null()),
+    };
+    judge_arguments(session, RULES, &sizes)?;
     // SAFETY: The caller's contract.
     let mut elements = unsafe { read_list_mut(list, there.members) }?;
-    let total = arguments.pTotalPrivateDriverDataBuffer;
     // SAFETY: The caller's contract.
     unsafe { check_writable(total, there.total) }?;
     // SAFETY: The caller's contract.

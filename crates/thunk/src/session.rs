@@ -1,6 +1,7 @@
 //! A session: which process calls which kernel, and the events at the start and end of a call.
 
 use crate::claims::{DirectAccess, PointerTrust, RemoteAccess, ShownAccess};
+use crate::event_handles::EventHandles;
 use crate::nt_handles::NtHandles;
 use crate::process_handle::ProcessHandles;
 use abi::NTSTATUS;
@@ -21,6 +22,8 @@ pub struct Session {
     component: Component,
     /// The NT handles of the process; `None` if they are numbers of the kernel.
     pub(crate) nt_handles: Option<Arc<dyn NtHandles>>,
+    /// The events of the process; `None` if they are numbers of the kernel.
+    event_handles: Option<Arc<dyn EventHandles>>,
 }
 
 impl Session {
@@ -29,7 +32,15 @@ impl Session {
     pub fn open(kernel: &Arc<Kernel>) -> Self {
         let (kernel, process) = (kernel.clone(), kernel.open_process());
         let (trust, component) = (PointerTrust::Trusted, Component::Client);
-        Self { kernel, process, trust, process_handles: None, component, nt_handles: None }
+        Self {
+            kernel,
+            process,
+            trust,
+            process_handles: None,
+            component,
+            nt_handles: None,
+            event_handles: None,
+        }
     }
 
     /// A new process of the kernel. Its pointers are checked: they may be any number. Memory that
@@ -75,6 +86,16 @@ impl Session {
     #[must_use]
     pub fn with_nt_handles(self, nt_handles: Arc<dyn NtHandles>) -> Self {
         Self { nt_handles: Some(nt_handles), ..self }
+    }
+
+    /// The same process, whose events are elsewhere.
+    #[must_use]
+    pub fn with_event_handles(self, event_handles: Arc<dyn EventHandles>) -> Self {
+        Self { event_handles: Some(event_handles), ..self }
+    }
+
+    pub(crate) fn event_handles(&self) -> Option<&Arc<dyn EventHandles>> {
+        self.event_handles.as_ref()
     }
 
     /// The same process, for calls that another component in it makes, such as a user-mode

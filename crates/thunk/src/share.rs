@@ -40,63 +40,86 @@ const OPEN_ERROR_RULES: ErrorRules = ErrorRules {
 };
 
 /// The opener's buffer sizes and the actual sizes.
-struct OpenArguments {
-    args: D3DKMT_OPENRESOURCE,
-    info: ShareInfo,
+pub(crate) struct OpenSizes {
+    pub(crate) info: ShareInfo,
+    /// The number of allocations, and whether there is a list of them.
+    pub(crate) allocations: (u32, bool),
+    /// The room for the runtime's data, and whether there is a buffer.
+    pub(crate) runtime: (u32, bool),
+    /// The room for the resource's private data.
+    pub(crate) private: u32,
+    /// The room for all private data, and whether there is a buffer.
+    pub(crate) total: (u32, bool),
 }
 
-const RULES: &[ArgumentRule<OpenArguments>] = &[
-    ArgumentRule {
-        id: RuleId::ALLOC_SHARE_003,
-        argument: "D3DKMTOpenResource.NumAllocations",
-        refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |args| {
-            let (message, there) = (args.args.NumAllocations as usize, args.info.members);
-            (message != there)
-                .then(|| format!("{message} allocations are passed, but the resource has {there}"))
-        },
-    },
-    ArgumentRule {
-        id: RuleId::ALLOC_SHARE_003,
-        argument: "D3DKMTOpenResource.PrivateRuntimeDataSize",
-        refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |args| {
-            let (message, there) = (args.args.PrivateRuntimeDataSize as usize, args.info.runtime);
-            let given = there == 0 || !args.args.pPrivateRuntimeData.is_null();
-            (message != there || !given)
-                .then(|| describe_sizes("the runtime's data", message, there, given))
-        },
-    },
-    ArgumentRule {
-        id: RuleId::ALLOC_SHARE_003,
-        argument: "D3DKMTOpenResource.ResourcePrivateDriverDataSize",
-        refuses: Some(STATUS_INVALID_PARAMETER),
-        broken: |args| {
-            let (message, there) =
-                (args.args.ResourcePrivateDriverDataSize as usize, args.info.private);
-            (message != there)
-                .then(|| describe_sizes("the resource's private data", message, there, true))
-        },
-    },
-    // WINDOWS: a short total buffer is out of memory: observed on the NT-handle form, taken
-    // over for this one (our decision).
-    ArgumentRule {
-        id: RuleId::ALLOC_SHARE_003,
-        argument: "D3DKMTOpenResource.TotalPrivateDriverDataBufferSize",
-        refuses: Some(STATUS_NO_MEMORY),
-        broken: |args| {
-            let (message, there) =
-                (args.args.TotalPrivateDriverDataBufferSize as usize, args.info.total);
-            let given = there == 0 || !args.args.pTotalPrivateDriverDataBuffer.is_null();
-            (message < there || !given)
-                .then(|| describe_sizes("all private data", message, there, given))
-        },
-    },
-];
+/// The rules on the sizes of an opener, for a call.
+macro_rules! size_rules {
+    ($call:literal) => {
+        &[
+            ArgumentRule {
+                id: RuleId::ALLOC_SHARE_003,
+                argument: concat!($call, ".NumAllocations"),
+                refuses: Some(STATUS_INVALID_PARAMETER),
+                broken: $crate::share::wrong_list,
+            },
+            ArgumentRule {
+                id: RuleId::ALLOC_SHARE_003,
+                argument: concat!($call, ".PrivateRuntimeDataSize"),
+                refuses: Some(STATUS_INVALID_PARAMETER),
+                broken: |sizes| {
+                    let there = sizes.info.runtime;
+                    wrong_size("the runtime's data", sizes.runtime, there, there)
+                },
+            },
+            ArgumentRule {
+                id: RuleId::ALLOC_SHARE_003,
+                argument: concat!($call, ".ResourcePrivateDriverDataSize"),
+                refuses: Some(STATUS_INVALID_PARAMETER),
+                broken: |sizes| {
+                    let (given, there) = ((sizes.private, true), sizes.info.private);
+                    wrong_size("the resource's private data", given, there, there)
+                },
+            },
+            // WINDOWS: a short total buffer is out of memory: observed on the NT-handle form, taken
+            // over for the other one (our decision).
+            ArgumentRule {
+                id: RuleId::ALLOC_SHARE_003,
+                argument: concat!($call, ".TotalPrivateDriverDataBufferSize"),
+                refuses: Some(STATUS_NO_MEMORY),
+                broken: |sizes| {
+                    let most = u32::MAX as usize;
+                    wrong_size("all private data", sizes.total, sizes.info.total, most)
+                },
+            },
+        ]
+    };
+}
+pub(crate) use size_rules;
 
-pub(crate) fn describe_sizes(what: &str, message: usize, there: usize, given: bool) -> String {
-    let pointer = if given { "" } else { " at a NULL pointer" };
-    format!("{what} has {there} bytes, but room for {message}{pointer} is given")
+const RULES: &[ArgumentRule<OpenSizes>] = size_rules!("D3DKMTOpenResource");
+
+/// What is wrong with the list of an opener.
+pub(crate) fn wrong_list(sizes: &OpenSizes) -> Option<String> {
+    let ((given, listed), there) = (sizes.allocations, sizes.info.members);
+    let listed = listed || there == 0;
+    let list = if listed { "" } else { " in a list at NULL" };
+    (given as usize != there || !listed)
+        .then(|| format!("{given} allocations are passed{list}, but the resource has {there}"))
+}
+
+/// What is wrong with a buffer for data of a size, which has at least that size, at most `most`, and
+/// is not at NULL unless there is no data.
+pub(crate) fn wrong_size(
+    what: &str,
+    (given, is_there): (u32, bool),
+    size: usize,
+    most: usize,
+) -> Option<String> {
+    let is_there = is_there || size == 0;
+    let pointer = if is_there { "" } else { " at a NULL pointer" };
+    let fits = (size..=most.max(size)).contains(&(given as usize));
+    (!fits || !is_there)
+        .then(|| format!("{what} has {size} bytes, but room for {given}{pointer} is given"))
 }
 
 /// Returns the buffer sizes that an opener of a shared resource needs.
@@ -166,8 +189,18 @@ unsafe fn open<E: Element>(
     let (device, global) = (Handle(args_now.hDevice), Handle(args_now.hGlobalShare));
     let there = session.kernel.share_info(session.process, device, global);
     let there = map_error(session, OPEN_ERROR_RULES, there)?;
-    judge_arguments(session, RULES, &OpenArguments { args: args_now, info: there })?;
     let list = list(&args_now);
+    let sizes = OpenSizes {
+        info: there,
+        allocations: (args_now.NumAllocations, !list.is_null()),
+        runtime: (args_now.PrivateRuntimeDataSize, !args_now.pPrivateRuntimeData.is_null()),
+        private: args_now.ResourcePrivateDriverDataSize,
+        total: (
+            args_now.TotalPrivateDriverDataBufferSize,
+            !args_now.pTotalPrivateDriverDataBuffer.is_null(),
+        ),
+    };
+    judge_arguments(session, RULES, &sizes)?;
     // SAFETY: The caller's contract.
     let mut elements = unsafe { read_list_mut(list, there.members) }?;
     // SAFETY: The caller's contract.

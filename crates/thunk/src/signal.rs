@@ -5,9 +5,7 @@ use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
-use crate::sync::event;
 use crate::wait::with_value;
-use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_SIGNALSYNCHRONIZATIONOBJECT, D3DKMT_SIGNALSYNCHRONIZATIONOBJECT2,
     D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMCPU, D3DKMT_SIGNALSYNCHRONIZATIONOBJECTFROMGPU,
@@ -17,6 +15,7 @@ use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
     D3DDDI_MAX_BROADCAST_CONTEXT, D3DDDI_MAX_OBJECT_SIGNALED, D3DDDICB_SIGNALFLAGS as Flags,
 };
+use abi::{HANDLE, NTSTATUS};
 use flight::{Passive, RuleId};
 use kernel::{Handle, SignalRequest};
 
@@ -117,7 +116,7 @@ pub(crate) unsafe fn signal_synchronization_object(
     check(session, arguments.Flags)?;
     let list = with_value(&arguments.ObjectHandleArray[..count], 0);
     let contexts = [Handle(arguments.hContext)];
-    queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event: None })
+    queue(session, at, &contexts, &list, None)
 }
 
 /// Queues a signal in several contexts, with one value for all fences; or sets an event.
@@ -141,8 +140,7 @@ pub(crate) unsafe fn signal_synchronization_object2(
     let value = if enqueues_event { 0 } else { arguments.fence().FenceValue };
     let list = with_value(&arguments.ObjectHandleArray[..objects as usize], value);
     let contexts: Vec<Handle> = [owner].iter().chain(broadcast).copied().map(Handle).collect();
-    let event = enqueues_event.then(|| event(arguments.event()));
-    queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
+    queue(session, at, &contexts, &list, enqueues_event.then(|| arguments.event()))
 }
 
 /// Queues a signal of fences in a context.
@@ -165,7 +163,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu(
         with_value(&objects, 0)
     };
     let contexts = [Handle(arguments.hContext)];
-    queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event: None })
+    queue(session, at, &contexts, &list, None)
 }
 
 /// Queues a signal in several contexts, or sets an event.
@@ -203,8 +201,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
         with_value(&names, arguments.value())
     };
     let contexts: Vec<Handle> = contexts.into_iter().map(Handle).collect();
-    let event = enqueues_event.then(|| event(arguments.event()));
-    queue(session, at, &SignalRequest { contexts: &contexts, list: &list, event })
+    queue(session, at, &contexts, &list, enqueues_event.then(|| arguments.event()))
 }
 
 /// Flags of a signal.
@@ -221,11 +218,13 @@ fn check(session: &Session, flags: Flags) -> Result<(), NTSTATUS> {
 fn queue(
     session: &Session,
     at: &mut Passive,
-    create_request: &SignalRequest<'_>,
+    contexts: &[Handle],
+    list: &[(Handle, u64)],
+    event: Option<HANDLE>,
 ) -> Result<(), NTSTATUS> {
-    map_error(
-        session,
-        QUEUE_SIGNAL_ERROR_RULES,
-        session.kernel.signal_from_gpu(at, session.process, create_request),
-    )
+    let queued = session.with_optional_event(event, |event| {
+        let request = SignalRequest { contexts, list, event };
+        session.kernel.signal_from_gpu(at, session.process, &request)
+    });
+    map_error(session, QUEUE_SIGNAL_ERROR_RULES, queued)
 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_list, read_mut, write};
+use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -25,8 +26,15 @@ const SET_ERROR_RULES: ErrorRules = ErrorRules {
         RuleId::DEV_LIFE_003,
         "D3DKMTSetVidPnSourceOwner.hDevice",
     )],
-    others: &[],
+    others: &[(RuleId::VIDPN_OWN_001, "D3DKMTSetVidPnSourceOwner.pType")],
 };
+
+const SET_RULES: &[ArgumentRule<D3DKMT_SETVIDPNSOURCEOWNER>] = &[ArgumentRule {
+    id: RuleId::VIDPN_OWN_001,
+    argument: "D3DKMTSetVidPnSourceOwner.hDevice",
+    refuses: Some(STATUS_INVALID_PARAMETER),
+    broken: |args| (args.hDevice == 0).then(|| "hDevice is zero".to_owned()),
+}];
 
 const CHECK_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
@@ -82,6 +90,7 @@ unsafe fn set_owner(
     session: &Session,
     arguments: &D3DKMT_SETVIDPNSOURCEOWNER,
 ) -> Result<(), NTSTATUS> {
+    judge_arguments(session, SET_RULES, arguments)?;
     let count = arguments.VidPnSourceCount as usize;
     // SAFETY: The caller's contract.
     let types = unsafe { read_list(arguments.pType, count) }?;
@@ -140,7 +149,7 @@ pub(crate) unsafe fn check_occlusion(
         return Err(STATUS_INVALID_PARAMETER);
     }
     let monitors: u32 = session.kernel.adapter_infos().iter().map(AdapterInfo::sources).sum();
-    if monitors == 1 && session.kernel.is_any_source_exclusive() {
+    if session.kernel.is_occluded(session.process, monitors) {
         return Err(STATUS_GRAPHICS_PRESENT_OCCLUDED);
     }
     Ok(())

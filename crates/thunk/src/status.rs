@@ -16,7 +16,7 @@ use abi::status::{
 };
 use flight::{Kind, RuleId};
 use kernel::miniport::DriverError;
-use kernel::{Argument, HandleError, KernelError};
+use kernel::{Argument, HandleError, KernelError, SourceOwnership};
 
 /// The mask of a handle's low bits, and their value in a global handle.
 const FORM: u32 = 0x3f;
@@ -353,7 +353,24 @@ fn explain(error: &KernelError) -> Explained {
         KernelError::Driver(why) => plain(status_of_driver(*why)),
         // WINDOWS: observed.
         KernelError::SourceInUse(_) => plain(STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE),
-        KernelError::SourceOwned(_)
+        // WINDOWS: these two were observed; that another change fails is our reading.
+        KernelError::SourceOwned {
+            device,
+            from: SourceOwnership::Exclusive,
+            to: SourceOwnership::Shared,
+        } => invalid(
+            &[Rule(RuleId::VIDPN_OWN_001)],
+            format!("{device} owns the display source exclusively and would share it"),
+        ),
+        KernelError::SourceOwned {
+            device,
+            from: SourceOwnership::Emulated,
+            to: SourceOwnership::Exclusive,
+        } => invalid(
+            &[Rule(RuleId::VIDPN_OWN_001)],
+            format!("{device} owns the display source emulated and would own it exclusively"),
+        ),
+        KernelError::SourceOwned { .. }
         | KernelError::NoSource { .. }
         | KernelError::NoSegments(_)
         | KernelError::OtherAdapter(_)

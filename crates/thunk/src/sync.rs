@@ -1,10 +1,11 @@
-//! Synchronization objects: create, open, destroy; and a client's events.
+//! Synchronization objects: create, open, destroy.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{ShownAccess, read, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
-use crate::status::{ErrorRules, HandleArgument, map_error, status};
+use crate::status::{ErrorRules, HandleArgument, map_error};
+use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_CREATESYNCHRONIZATIONOBJECT, D3DKMT_CREATESYNCHRONIZATIONOBJECT2,
     D3DKMT_DESTROYSYNCHRONIZATIONOBJECT, D3DKMT_OPENSYNCHRONIZATIONOBJECT,
@@ -15,12 +16,8 @@ use abi::ukm::{
     D3DDDI_SEMAPHORE, D3DDDI_SYNCHRONIZATION_MUTEX, D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS as Flags,
     D3DDDI_SYNCHRONIZATIONOBJECT_TYPE as Type, D3DDDI_SYNCHRONIZATIONOBJECTINFO2 as Info,
 };
-use abi::{HANDLE, NTSTATUS};
 use flight::{EventKind, Hex, Passive, RuleId};
 use kernel::{CreateSyncRequest, CreateSyncResponse, Handle, Sharing, SyncKind};
-
-/// The distance between event handles.
-const STEP: usize = 4;
 
 const CREATE_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
@@ -181,9 +178,10 @@ pub(crate) unsafe fn create_synchronization_object2(
             session.missing_entry(name);
         }
     }
-    let request = CreateSyncRequest {
+    let kind = kind(session, &arguments.Info)?;
+    let request = |kind| CreateSyncRequest {
         device: Handle(arguments.hDevice),
-        kind: kind(session, &arguments.Info)?,
+        kind,
         sharing: match (flags.has(Flags::Shared), flags.has(Flags::NtSecuritySharing)) {
             (false, _) => Sharing::None,
             (true, false) => Sharing::Global,
@@ -194,7 +192,14 @@ pub(crate) unsafe fn create_synchronization_object2(
         no_tdr_signal: flags.has(Flags::NoSignalMaxValueOnTdr),
         unwait_on_last_close: flags.has(Flags::UnwaitCpuWaitersOnlyOnDestroy),
     };
-    let made = session.kernel.create_sync(session.process, &request);
+    let create = |kind| session.kernel.create_sync(session.process, &request(kind));
+    let made = match kind {
+        SyncKind::Notification { .. } => {
+            let event = arguments.Info.notification().Event;
+            session.with_event(event, |event| create(SyncKind::Notification { event }))
+        }
+        kind => create(kind),
+    };
     let CreateSyncResponse { handle, global, value, object } =
         map_error(session, CREATE2_ERROR_RULES, made)?;
     arguments.hSyncObject = handle.0;
@@ -233,9 +238,8 @@ fn kind(session: &Session, info: &Info) -> Result<SyncKind, NTSTATUS> {
             SyncKind::Semaphore { count: it.InitialCount, limit: it.MaxCount }
         }
         D3DDDI_FENCE => SyncKind::Fence { value: info.fence().FenceValue },
-        D3DDDI_CPU_NOTIFICATION => {
-            SyncKind::Notification { event: event(info.notification().Event) }
-        }
+        // The caller has its event.
+        D3DDDI_CPU_NOTIFICATION => SyncKind::Notification { event: 0 },
         D3DDDI_MONITORED_FENCE => SyncKind::Monitored { value: info.monitored().InitialFenceValue },
         D3DDDI_PERIODIC_MONITORED_FENCE => {
             session.missing_entry("D3DDDI_PERIODIC_MONITORED_FENCE");
@@ -268,40 +272,4 @@ pub(crate) unsafe fn destroy_synchronization_object(
     // SAFETY: The caller's contract.
     let handle = Handle(unsafe { read(args) }?.hSyncObject);
     map_error(session, DESTROY_ERROR_RULES, session.kernel.destroy_sync(session.process, handle))
-}
-
-/// The number of an event's handle; zero for an invalid handle.
-pub(crate) fn event(handle: HANDLE) -> u32 {
-    let number = handle.addr() / STEP;
-    let whole = handle.addr().is_multiple_of(STEP);
-    u32::try_from(number).ok().filter(|_| whole).unwrap_or(0)
-}
-
-/// The event functions of a client. On Windows these are system calls; here the handles come from
-/// this crate.
-impl Session {
-    /// Creates a manual-reset event that is not set.
-    pub fn create_event(&self) -> usize {
-        self.kernel.create_event(self.process) as usize * STEP
-    }
-
-    /// Whether an event is set.
-    pub fn event_is_set(&self, handle: HANDLE) -> Result<bool, NTSTATUS> {
-        self.kernel.event_is_set(self.process, event(handle)).map_err(|why| status(&why))
-    }
-
-    /// Resets an event.
-    pub fn reset_event(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
-        self.kernel.reset_event(self.process, event(handle)).map_err(|why| status(&why))
-    }
-
-    /// Waits until an event is set.
-    pub fn wait_event(&self, at: &mut Passive, handle: HANDLE) -> Result<(), NTSTATUS> {
-        self.kernel.wait_event(at, self.process, event(handle)).map_err(|why| status(&why))
-    }
-
-    /// Closes the client's handle of an event.
-    pub fn close_event(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
-        self.kernel.close_event(self.process, event(handle)).map_err(|why| status(&why))
-    }
 }

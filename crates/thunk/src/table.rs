@@ -68,6 +68,7 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTOpenAdapterFromHdc(*mut kmt::D3DKMT_OPENADAPTERFROMHDC)
                 => adapter_name::open_adapter_from_hdc {
+                rules: [ADAPTER_OPEN_002],
                 statuses: [BAD],
                 missing: "there are no device contexts",
             }
@@ -200,12 +201,12 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTSetVidPnSourceOwner(*const kmt::D3DKMT_SETVIDPNSOURCEOWNER)
                 => source_owner::set_vidpn_source_owner {
-                rules: [DEV_LIFE_003],
+                rules: [VIDPN_OWN_001, DEV_LIFE_003],
                 statuses: OWNER_ANSWERS,
             }
             D3DKMTSetVidPnSourceOwner1(*const kmt::D3DKMT_SETVIDPNSOURCEOWNER1)
                 => source_owner::set_vidpn_source_owner1 {
-                rules: [DEV_LIFE_003],
+                rules: [VIDPN_OWN_001, DEV_LIFE_003],
                 statuses: OWNER_ANSWERS,
                 missing: "flags have no effect; no NT handles of sources",
             }
@@ -392,6 +393,14 @@ macro_rules! for_each_entry_point {
                     STATUS_UNSUCCESSFUL,
                 ],
             }
+            D3DKMTCreateSyncFile(*mut kmt::D3DKMT_CREATESYNCFILE)
+                => sync_file::create_sync_file {
+                rules: WAIT_RULES,
+                statuses: [
+                    BAD, STATUS_ACCESS_DENIED, STATUS_DEVICE_REMOVED,
+                    STATUS_INSUFFICIENT_RESOURCES,
+                ],
+            }
             D3DKMTWaitForSynchronizationObjectFromGpu(*const kmt::D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU)
                 => wait::wait_for_synchronization_object_from_gpu {
                 rules: WAIT_RULES,
@@ -470,7 +479,7 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTQueryAdapterInfo(*const kmt::D3DKMT_QUERYADAPTERINFO)
                 => adapter_info::query_adapter_info {
-                rules: [DEV_LIFE_001],
+                rules: [ADAPTER_INFO_001, DEV_LIFE_001],
                 statuses: [
                     BAD, STATUS_NOT_SUPPORTED, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED,
                     STATUS_UNSUCCESSFUL,
@@ -480,7 +489,7 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTQueryVideoMemoryInfo(*mut kmt::D3DKMT_QUERYVIDEOMEMORYINFO)
                 => budget::query_video_memory_info {
-                rules: [DEV_LIFE_001],
+                rules: [ADAPTER_MEM_001, DEV_LIFE_001],
                 statuses: [BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED],
             }
             D3DKMTChangeVideoMemoryReservation(*const kmt::D3DKMT_CHANGEVIDEOMEMORYRESERVATION)

@@ -5,7 +5,6 @@ use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
-use crate::sync::event;
 use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_WAITFORSYNCHRONIZATIONOBJECT, D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2,
@@ -18,7 +17,7 @@ use abi::ukm::{
 use flight::{Passive, RuleId};
 use kernel::{Handle, WaitRequest};
 
-const WAIT_ERROR_RULES: ErrorRules = ErrorRules {
+pub(crate) const WAIT_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[
         (
             HandleArgument::StaleDevice,
@@ -90,17 +89,14 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_cpu(
     // SAFETY: The caller's contract.
     let values = unsafe { read_list(arguments.FenceValueArray, count) }?;
     let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
-    let request = WaitRequest {
-        device: Handle(arguments.hDevice),
-        list: &list,
-        any: arguments.Flags.has(WaitFlags::WaitAny),
-        event: (!arguments.hAsyncEvent.is_null()).then(|| event(arguments.hAsyncEvent)),
-    };
-    map_error(
-        session,
-        WAIT_ERROR_RULES,
-        session.kernel.wait_from_cpu(at, session.process, &request),
-    )
+    let event = (!arguments.hAsyncEvent.is_null()).then_some(arguments.hAsyncEvent);
+    let result = session.with_optional_event(event, |event| {
+        let device = Handle(arguments.hDevice);
+        let any = arguments.Flags.has(WaitFlags::WaitAny);
+        let request = WaitRequest { device, list: &list, any, event };
+        session.kernel.wait_from_cpu(at, session.process, &request)
+    });
+    map_error(session, WAIT_ERROR_RULES, result)
 }
 
 /// Queues a wait for version 1 objects in a context.

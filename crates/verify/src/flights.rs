@@ -8,6 +8,7 @@ use crate::keyed_mutex::tests::KEYED;
 use crate::nt_share::tests::NT_SHARED;
 use crate::rule::ALL;
 use crate::script::fly;
+use crate::sources::tests::SOURCES;
 use crate::{Severity, find};
 use flight::{Component, RuleId};
 
@@ -233,8 +234,11 @@ const RECOVERY: &str = "
 
 /// Good flights, one behind the other, in which every history rule judges.
 pub(crate) fn good_flights() -> String {
-    [GOOD, ALONE, SECOND, MEMORY, KEYED, NT_SHARED, POWER, SYNC, ADDRESSES, RECOVERY, STREAM]
-        .concat()
+    [
+        GOOD, ALONE, SECOND, MEMORY, KEYED, NT_SHARED, SOURCES, POWER, SYNC, ADDRESSES, RECOVERY,
+        STREAM,
+    ]
+    .concat()
 }
 
 #[test]

@@ -44,7 +44,10 @@ impl Shadows {
     #[inline(never)]
     fn follow_other(&mut self, event: &Event) {
         match event.subject.kind {
-            Kind::Adapter => self.follow_adapter(event),
+            Kind::Adapter => {
+                self.follow_adapter(event);
+                self.follow_source(event);
+            }
             Kind::Node => self.follow_node(event),
             Kind::Device => self.follow_device(event),
             Kind::Context => self.follow_context(event),

@@ -183,6 +183,7 @@ pub static ALL: &[&[Rule]] = &[
     crate::close::RULES,
     crate::share::RULES,
     crate::nt_share::RULES,
+    crate::sources::RULES,
     crate::lifetime::RULES,
     crate::objects::RULES,
     crate::pnp::RULES,

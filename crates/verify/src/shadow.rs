@@ -16,6 +16,7 @@ pub mod memory;
 pub mod nt_object;
 mod rare;
 mod retirement;
+pub mod source;
 pub mod stream;
 pub mod sync;
 mod table;
@@ -40,6 +41,7 @@ use keyed_mutex::KeyedMutex;
 use map::ShadowMap;
 use memory::{ContextAllocation, ContextAllocationList, Memory, Paging, PagingQueue, Segment};
 use nt_object::NtObject;
+use source::Source;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use stream::{
@@ -78,6 +80,8 @@ macro_rules! shadows {
             pub(crate) nt_holds: BTreeMap<Subject, u32>,
             /// The NT objects that have a name, by the name in upper case.
             pub(crate) nt_names: BTreeMap<String, Serial<NtObject>>,
+            /// The display sources that a device owns, by adapter and number.
+            pub(crate) sources: BTreeMap<(Subject, u32), Source>,
             /// A driver call has failed in this flight.
             pub driver_failed: bool,
             reads: Reads,
@@ -244,6 +248,16 @@ impl Shadows {
     /// The NT object with a name.
     pub(crate) fn nt_named(&self, name: &str) -> Option<Serial<NtObject>> {
         self.nt_names.get(&name.to_uppercase()).copied()
+    }
+
+    /// A display source that a device owns.
+    pub(crate) fn source(&self, adapter: Subject, source: u32) -> Option<&Source> {
+        self.sources.get(&(adapter, source))
+    }
+
+    /// Whether a device owns any display source exclusively.
+    pub(crate) fn is_any_source_exclusive(&self) -> bool {
+        self.sources.values().any(Source::is_exclusive)
     }
 }
 

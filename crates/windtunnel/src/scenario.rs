@@ -1,9 +1,10 @@
 //! Scenarios by name: sequences of client actions that a driver is flown through.
 
 use crate::scenarios::{
-    bad, bad_gpuva, bad_memory, bad_render, bad_sync, context_allocation, destroy, destroy_memory,
-    escape, gpuva, gpuva_update, interrupt, keyed_mutex, ks, lifecycle, memory, nt_share, pnp,
-    render, share, submit, sync, sync_stuck, tdr, threads, umd_locks, umd_query, umd_resources,
+    adapter, bad, bad_gpuva, bad_memory, bad_render, bad_sync, context_allocation, destroy,
+    destroy_memory, escape, gpuva, gpuva_update, interrupt, keyed_mutex, ks, lifecycle, memory,
+    nt_share, pnp, render, share, submit, sync, sync_stuck, tdr, threads, umd_locks, umd_query,
+    umd_resources,
 };
 use crate::steps::{self, Action, Step};
 use crate::stream_testbed::StreamTestbed;
@@ -312,6 +313,7 @@ pub const ALL: &[&[Scenario]] = &[
     lifecycle::ALL,
     share::ALL,
     nt_share::ALL,
+    adapter::ALL,
     destroy::ALL,
     escape::ALL,
     umd_query::ALL,
@@ -339,6 +341,7 @@ pub const ALL: &[&[Scenario]] = &[
     sync_stuck::BAD,
     keyed_mutex::BAD,
     nt_share::BAD,
+    adapter::BAD,
     submit::BAD,
     bad_render::ALL,
     umd_resources::BAD,

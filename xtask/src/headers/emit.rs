@@ -114,8 +114,10 @@ const BASIC_END: &str = "\
 /// Functions that Windows does not have.
 const EVENTS: &str = "
 /*
- * Events, for hAsyncEvent, CPUNotification.Event and CpuEventHandle. They are created not
- * set and stay set until they are reset. On Windows these are handles of CreateEvent.
+ * Events, for hAsyncEvent, CPUNotification.Event and CpuEventHandle: descriptors of eventfd(2), as
+ * HANDLE. Any eventfd of the client can be passed, too; it becomes readable when the event is set.
+ * They are created not set and stay set until they are reset. On Windows these are handles of
+ * CreateEvent.
  */
 HANDLE windtunnel_event_create(void);
 int32_t windtunnel_event_is_set(HANDLE event);

@@ -3668,6 +3668,7 @@ NTSTATUS D3DKMTSignalSynchronizationObjectFromGpu2(const D3DKMT_SIGNALSYNCHRONIZ
 NTSTATUS D3DKMTWaitForSynchronizationObject(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT *args);
 NTSTATUS D3DKMTWaitForSynchronizationObject2(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECT2 *args);
 NTSTATUS D3DKMTWaitForSynchronizationObjectFromCpu(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMCPU *args);
+NTSTATUS D3DKMTCreateSyncFile(D3DKMT_CREATESYNCFILE *args);
 NTSTATUS D3DKMTWaitForSynchronizationObjectFromGpu(const D3DKMT_WAITFORSYNCHRONIZATIONOBJECTFROMGPU *args);
 NTSTATUS D3DKMTMakeResident(D3DDDI_MAKERESIDENT *args);
 NTSTATUS D3DKMTEvict(D3DKMT_EVICT *args);
@@ -3770,7 +3771,6 @@ NTSTATUS D3DKMTCreateDoorbell(const void *args);
 NTSTATUS D3DKMTConnectDoorbell(const void *args);
 NTSTATUS D3DKMTDestroyDoorbell(const void *args);
 NTSTATUS D3DKMTNotifyWorkSubmission(const void *args);
-NTSTATUS D3DKMTCreateSyncFile(const void *args);
 NTSTATUS D3DKMTOpenSyncObjectFromSyncFile(const void *args);
 NTSTATUS D3DKMTWaitSyncFile(const void *args);
 NTSTATUS D3DKMTCreateProtectedSession(const void *args);
@@ -3802,8 +3802,10 @@ NTSTATUS D3DKMTCreateDCFromMemory(const void *args);
 NTSTATUS D3DKMTDestroyDCFromMemory(const void *args);
 
 /*
- * Events, for hAsyncEvent, CPUNotification.Event and CpuEventHandle. They are created not
- * set and stay set until they are reset. On Windows these are handles of CreateEvent.
+ * Events, for hAsyncEvent, CPUNotification.Event and CpuEventHandle: descriptors of eventfd(2), as
+ * HANDLE. Any eventfd of the client can be passed, too; it becomes readable when the event is set.
+ * They are created not set and stay set until they are reset. On Windows these are handles of
+ * CreateEvent.
  */
 HANDLE windtunnel_event_create(void);
 int32_t windtunnel_event_is_set(HANDLE event);

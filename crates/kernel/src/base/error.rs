@@ -2,6 +2,7 @@
 
 use crate::ddi::miniport::DriverError;
 use crate::ddi::permit::WaitStuck;
+use crate::lifetime::ownership::SourceOwnership;
 use crate::objects::handle_table::{Handle, HandleError, TableFull};
 use flight::Subject;
 use std::fmt;
@@ -208,7 +209,14 @@ pub enum KernelError {
     /// Another device owns the display source.
     SourceInUse(Subject),
     /// The device owns the display source in a way that excludes the requested one.
-    SourceOwned(Subject),
+    SourceOwned {
+        /// The device.
+        device: Subject,
+        /// How it owns the source.
+        from: SourceOwnership,
+        /// How it wants to own the source.
+        to: SourceOwnership,
+    },
     /// The adapter has no such display source.
     NoSource {
         /// The source.
@@ -430,8 +438,8 @@ impl fmt::Display for KernelError {
                 write!(f, "the buffer for the data of {of} has {capacity} bytes, and needs {there}")
             }
             KernelError::SourceInUse(owner) => write!(f, "{owner} owns the display source"),
-            KernelError::SourceOwned(owner) => {
-                write!(f, "{owner} owns the display source in another way")
+            KernelError::SourceOwned { device, .. } => {
+                write!(f, "{device} owns the display source in another way")
             }
             KernelError::NoSource { source, sources } => {
                 write!(f, "there is no display source {source}, but {sources} sources")

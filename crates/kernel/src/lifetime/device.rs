@@ -350,7 +350,7 @@ impl Kernel {
             self.end_paging_queue(at, queue);
         }
         self.end_trims(number);
-        self.state.lock().release_sources(number);
+        self.end_source_ownership(number);
         self.end_all_handle_data(|reference| reference.device == number);
         self.wait_device(at, number, "the ends of its views", |device| device.retiring == 0);
         let driver_handle = self

@@ -15,6 +15,7 @@ use crate::lifetime::device::Device;
 use crate::lifetime::process::ProcessId;
 use crate::objects::handle_table::Handle;
 use crate::state::KernelState;
+use flight::EventKind;
 
 /// The queued presents that a device may have unless its client says otherwise.
 ///
@@ -37,6 +38,15 @@ impl SourceOwnership {
     /// Whether no other device may own the source in such a way.
     fn is_alone(self) -> bool {
         self != SourceOwnership::Shared
+    }
+
+    /// The way in events.
+    fn name(self) -> &'static str {
+        match self {
+            SourceOwnership::Shared => "shared",
+            SourceOwnership::Exclusive => "exclusive",
+            SourceOwnership::Emulated => "emulated",
+        }
     }
 }
 
@@ -79,20 +89,28 @@ impl Kernel {
                 } else if owner.how != how && owner.how.is_alone() {
                     let refused = owner.how == SourceOwnership::Exclusive || how.is_alone();
                     if refused {
-                        return Err(KernelError::SourceOwned(me.subject()));
+                        let device = me.subject();
+                        return Err(KernelError::SourceOwned { device, from: owner.how, to: how });
                     }
                 }
             }
         }
+        if sources.is_empty() {
+            self.release_sources(state, me);
+        }
         let owners = &mut state.lifetime.source_owners;
-        owners.retain(|owner| {
-            let named = sources.iter().any(|(source, _)| *source == owner.source);
-            owner.device != me || !(named || sources.is_empty())
-        });
         for (source, how) in sources {
-            let Some(how) = *how else { continue };
+            let (source_number, way) = (*source, how.map_or("none", SourceOwnership::name));
+            self.log.emit(adapter.subject(), || EventKind::SourceOwned {
+                device: me.subject(),
+                source: source_number,
+                how: way.into(),
+            });
+            // A source that is named twice gets the last way.
             owners.retain(|owner| owner.device != me || owner.source != *source);
-            owners.push(SourceOwner { adapter, source: *source, device: me, how });
+            if let Some(how) = *how {
+                owners.push(SourceOwner { adapter, source: *source, device: me, how });
+            }
         }
         Ok(())
     }
@@ -108,16 +126,52 @@ impl Kernel {
         let state = self.state.lock();
         let number = state.resolve_handle::<Adapter>(process, Argument::Adapter, adapter)?;
         state.check_source(number, source)?;
-        Ok(state.lifetime.source_owners.iter().any(|owner| {
+        let exclusive = state.lifetime.source_owners.iter().any(|owner| {
             (owner.adapter, owner.source, owner.how) == (number, source, SourceOwnership::Exclusive)
-        }))
+        });
+        self.log.emit(number.subject(), || EventKind::SourceChecked { source, exclusive });
+        Ok(exclusive)
+    }
+
+    /// Returns whether windows are occluded (`D3DKMTCheckOcclusion`), on a system with so many
+    /// monitors.
+    ///
+    /// WINDOWS: while a device owns the source of the only monitor exclusively, each window is
+    /// occluded, and with several monitors none is (observed).
+    pub fn is_occluded(&self, process: ProcessId, monitors: u32) -> bool {
+        let state = self.state.lock();
+        let occluded = monitors == 1 && state.is_any_source_exclusive();
+        let subject = process.subject();
+        self.log.emit(subject, || EventKind::OcclusionChecked { monitors, occluded });
+        occluded
     }
 
     /// Returns whether a device owns any display source exclusively.
     pub fn is_any_source_exclusive(&self) -> bool {
-        let state = self.state.lock();
-        let mut owners = state.lifetime.source_owners.iter();
-        owners.any(|owner| owner.how == SourceOwnership::Exclusive)
+        self.state.lock().is_any_source_exclusive()
+    }
+
+    /// Releases what a device that ends owns of displays.
+    pub(crate) fn end_source_ownership(&self, device: Id<Device>) {
+        let state = &mut *self.state.lock();
+        self.release_sources(state, device);
+        state.lifetime.present_limits.remove(&device);
+    }
+
+    /// Releases the display sources of a device.
+    fn release_sources(&self, state: &mut KernelState, device: Id<Device>) {
+        state.lifetime.source_owners.retain(|owner| {
+            if owner.device != device {
+                return true;
+            }
+            let (subject, source) = (device.subject(), owner.source);
+            self.log.emit(owner.adapter.subject(), || EventKind::SourceOwned {
+                device: subject,
+                source,
+                how: "none".into(),
+            });
+            false
+        });
     }
 
     /// Limits the queued presents of a device (`D3DKMTSetQueuedLimit`).
@@ -148,11 +202,9 @@ impl KernelState {
         if source < sources { Ok(()) } else { Err(KernelError::NoSource { source, sources }) }
     }
 
-    /// Releases what a device that ends owns of displays.
-    pub(crate) fn release_sources(&mut self, device: Id<Device>) {
-        if !self.lifetime.source_owners.is_empty() {
-            self.lifetime.source_owners.retain(|owner| owner.device != device);
-        }
-        self.lifetime.present_limits.remove(&device);
+    /// Whether a device owns any display source exclusively.
+    fn is_any_source_exclusive(&self) -> bool {
+        let mut owners = self.lifetime.source_owners.iter();
+        owners.any(|owner| owner.how == SourceOwnership::Exclusive)
     }
 }

@@ -1,6 +1,7 @@
 //! Events of clients: the kernel notifies a client without blocking it in a call.
 //!
-//! An event stays set until it is reset (a manual-reset event of Windows).
+//! An event stays set until it is reset (a manual-reset event of Windows). An event of a client that
+//! has its own events elsewhere exists here for as long as something will set it, and has a sink.
 
 use crate::base::error::KernelError;
 use crate::base::id_list::Id;
@@ -9,6 +10,17 @@ use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::state::KernelState;
 use flight::{Component, EventKind, LiveObject, Passive, RuleId, Subject, WaitResult, WaitToken};
+use std::sync::Arc;
+
+/// Where a client sees that its event is set, if the event is not one of this kernel's.
+pub trait EventSink: Send + Sync {
+    /// Sets the event. Called under the kernel's lock: it does not block and does not call the
+    /// kernel.
+    fn set(&self);
+
+    /// A number that tells the client's handle of the event from its other handles.
+    fn key(&self) -> u64;
+}
 
 /// A client's event.
 pub(crate) struct Event {
@@ -20,13 +32,37 @@ pub(crate) struct Event {
     uses: u32,
     /// Number of notifications among `uses`. They should be destroyed before the event is closed.
     notices: u32,
+    /// Also set when the event is.
+    sink: Option<Arc<dyn EventSink>>,
 }
 
 impl Kernel {
     /// Creates an event that is not set. Its number is never reused.
     pub fn create_event(&self, process: ProcessId) -> u32 {
+        self.create_event_of(process, None)
+    }
+
+    /// Calls `body` with the number of a new event that sets `sink`. The event ends with the last
+    /// wait or notification that `body` gives it, or with `body`.
+    pub fn with_event_for<R>(
+        &self,
+        process: ProcessId,
+        sink: Arc<dyn EventSink>,
+        body: impl FnOnce(u32) -> R,
+    ) -> R {
+        let number = self.create_event_of(process, Some(sink));
+        let result = body(number);
+        let state = &mut *self.state.lock();
+        // A process that has ended took its events along.
+        if let Ok(event) = state.event(process.0, number) {
+            self.close_event_handle(state, event);
+        }
+        result
+    }
+
+    fn create_event_of(&self, process: ProcessId, sink: Option<Arc<dyn EventSink>>) -> u32 {
         let mut state = self.state.lock();
-        let it = Event { process: process.0, set: false, open: true, uses: 0, notices: 0 };
+        let it = Event { process: process.0, set: false, open: true, uses: 0, notices: 0, sink };
         let number = state.sync.events.insert(it);
         self.log.emit(number.subject(), || EventKind::EventCreated { process: process.subject() });
         number.serial()
@@ -79,20 +115,31 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let event = state.event(process.0, event)?;
         let notices = state.sync.events[event].notices;
-        let subject = event.subject();
-        let broken = (notices > 0).then(|| {
-            format!("{subject} is closed before the {notices} objects that were created with it")
-        });
-        let place = "D3DKMTCreateSynchronizationObject2.CPUNotification";
-        self.log.judge(
-            RuleId::SYNC_CREATE_016,
-            Component::Client,
-            process.subject(),
-            place,
-            broken,
-        );
+        self.judge_close(process, &event.subject().to_string(), notices);
         self.close_event_handle(state, event);
         Ok(())
+    }
+
+    /// Judges that a client closes its handle of an event, which `sink` sets.
+    pub fn judge_event_close(&self, process: ProcessId, sink: &dyn EventSink) {
+        let (state, key) = (&*self.state.lock(), sink.key());
+        let is_same = |event: &Event| {
+            let found = event.sink.as_ref().filter(|_| event.notices > 0);
+            event.process == process.0 && found.is_some_and(|found| found.key() == key)
+        };
+        let events = state.sync.events.iter().filter(|pair| is_same(pair.1));
+        let notices = events.map(|pair| pair.1.notices).sum();
+        self.judge_close(process, "the event", notices);
+    }
+
+    /// Judges that an event is closed which `notices` objects will set.
+    fn judge_close(&self, process: ProcessId, event: &str, notices: u32) {
+        let broken = (notices > 0).then(|| {
+            format!("{event} is closed before the {notices} objects that were created with it")
+        });
+        let place = "D3DKMTCreateSynchronizationObject2.CPUNotification";
+        let (rule, client) = (RuleId::SYNC_CREATE_016, Component::Client);
+        self.log.judge(rule, client, process.subject(), place, broken);
     }
 
     fn close_event_handle(&self, state: &mut KernelState, event: Id<Event>) {
@@ -126,6 +173,9 @@ impl Kernel {
     ) {
         if let Some(it) = state.sync.events.get_mut(event) {
             it.set = true;
+            if let Some(sink) = &it.sink {
+                sink.set();
+            }
             self.log.emit(event.subject(), || EventKind::EventSet { by: component });
         }
         self.wake_all(state);

@@ -1,5 +1,6 @@
 //! The scenarios, by subject.
 
+pub(crate) mod adapter;
 pub(crate) mod bad;
 pub(crate) mod bad_gpuva;
 pub(crate) mod bad_memory;

@@ -163,8 +163,8 @@ impl EventWatcher {
             log.read(|event| verifier.observe(event));
         } else {
             trace.get_mut().clear();
-            log.read(|event| {
-                let _ = trace.write(event); // Writing to memory cannot fail.
+            log.read_chunks(|events| {
+                let _ = trace.write(events); // Writing to memory cannot fail.
             });
             let _ = trace.flush();
         }

@@ -160,7 +160,7 @@ impl EventWatcher {
     pub(crate) fn look(&mut self) {
         let Self { log, verifier, trace } = self;
         if let Some(verifier) = verifier {
-            log.read(|event| verifier.observe(event));
+            log.read_chunks(|events| verifier.observe_all(events));
         } else {
             trace.get_mut().clear();
             log.read_chunks(|events| {

@@ -374,6 +374,10 @@ impl HardwareModel for Board {
         self.gpu.peek_entry(table, index)
     }
 
+    fn peek_entries(&self, table: (u32, u64), first: u32, into: &mut [Option<TableEntry>]) {
+        self.gpu.peek_entries(table, first, into);
+    }
+
     fn translate(&self, root: TableRoot, address: u64) -> Option<TableEntry> {
         self.gpu.translate(root, address)
     }

@@ -160,11 +160,11 @@ impl EventWatcher {
     pub(crate) fn look(&mut self) {
         let Self { log, verifier, trace } = self;
         if let Some(verifier) = verifier {
-            log.read(|event| verifier.observe(event));
+            log.read_chunks(|events| verifier.observe_all(events));
         } else {
             trace.get_mut().clear();
-            log.read(|event| {
-                let _ = trace.write(event); // Writing to memory cannot fail.
+            log.read_chunks(|events| {
+                let _ = trace.write(events); // Writing to memory cannot fail.
             });
             let _ = trace.flush();
         }

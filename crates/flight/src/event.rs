@@ -68,6 +68,15 @@ macro_rules! events {
                 match self { $(EventKind::$variant { .. } => Index::$variant as usize,)* }
             }
 
+            /// Whether a value has memory of its own, so that dropping the event has an effect. Where
+            /// an event is built this is nearly always a constant.
+            #[inline(always)]
+            pub(crate) fn owns_memory(&self) -> bool {
+                match self {
+                    $(EventKind::$variant { $($field),* } => false $(|| $field.owns_memory())*,)*
+                }
+            }
+
             /// The most bytes that `write` writes to the buffer's block.
             const LENGTH: usize = {
                 let lengths = [
@@ -85,6 +94,7 @@ macro_rules! events {
 
             /// Writes a space, its name and its values, each ` name=value`, at `end`. Returns the end behind
             /// them.
+            #[inline(always)] // See `LineBuffer::push_all`.
             fn write(&self, to: &mut LineBuffer, end: usize) -> usize {
                 match self {
                     $(EventKind::$variant { $($field),* } => values!(to, end, (" ", $name) $(, $field)*),)*
@@ -892,9 +902,19 @@ const HEAD_LENGTH: usize =
 const _: () = assert!(HEAD_LENGTH + EventKind::LENGTH + "\n".len() <= LINE_LENGTH);
 
 impl Event {
+    /// Changes what happened. The kind before must have no memory of its own: it is not dropped, since
+    /// that would take a look at it.
+    #[expect(clippy::inline_always, reason = "a call would copy each event once more")]
+    #[inline(always)]
+    pub(crate) fn replace_kind(&mut self, kind: EventKind) {
+        debug_assert!(!self.kind.owns_memory(), "{:?} would not be freed", self.kind);
+        std::mem::forget(std::mem::replace(&mut self.kind, kind));
+    }
+
     /// Writes one line at `end`, without its own end: number, thread, call, subject, name, values.
     /// Returns the end behind them.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "see `LineBuffer::push_all`")]
+    #[inline(always)]
     pub(crate) fn write(&self, to: &mut LineBuffer, end: usize) -> usize {
         let end = to.put_event_number(end, self.seq);
         let end = to.put_origin(end, self.thread, self.call);

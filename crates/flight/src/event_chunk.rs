@@ -13,50 +13,42 @@ const GROWTH: usize = 32;
 /// A place exists before its event, so that an event is moved there at once, and not first into a
 /// value that is then moved to the end of a list. The places that no event has needed yet are not
 /// prepared, since most logs are short.
+///
+/// # Invariants
+///
+/// 1. No event in a place from `length` on has memory of its own, so nothing is dropped when
+///    another event gets its place.
 #[derive(Debug, Default)]
 pub(crate) struct EventChunk {
     /// The places; those from `length` on have events that were read, or none.
     places: Vec<Event>,
     length: usize,
+    /// Whether one of the events has memory of its own.
+    owns_memory: bool,
 }
 
 impl EventChunk {
-    /// Whether `push` needs `prepare` first.
-    #[inline]
-    pub(crate) fn is_unprepared(&self) -> bool {
-        self.length == self.places.len()
-    }
-
     /// Prepares places, if none is. Returns false if the chunk is full.
     pub(crate) fn prepare(&mut self) -> bool {
         if self.length >= CHUNK {
             return false;
         }
-        if self.is_unprepared() {
-            let kind = || EventKind::ViewIdle {}; // Any: it is never read.
-            let (thread, call, subject) = (0, None, Subject::RUN);
-            let empty = || Event { seq: 0, thread, call, subject, kind: kind() };
+        if self.length == self.places.len() {
             self.places.reserve_exact(CHUNK - self.length);
             self.places.resize_with(self.length + GROWTH, empty);
         }
         true
     }
 
-    /// Moves an event to its place, which must be prepared.
-    #[expect(clippy::inline_always, reason = "a call would copy each event once more")]
-    #[inline(always)]
-    pub(crate) fn push(
-        &mut self,
-        seq: u64,
-        (thread, call): (u32, Option<u32>),
-        subject: Subject,
-        kind: EventKind,
-    ) -> &Event {
-        let event = &mut self.places[self.length];
+    /// The place of the next event, which is in the chunk from now on; `None` if it must be prepared
+    /// first. The caller changes its event by [`Event::replace_kind`], and says here whether the new
+    /// one has memory of its own.
+    #[inline]
+    pub(crate) fn next_place(&mut self, owns_memory: bool) -> Option<&mut Event> {
+        let place = self.places.get_mut(self.length)?;
         self.length += 1;
-        (event.seq, event.thread, event.call, event.subject) = (seq, thread, call, subject);
-        event.kind = kind;
-        event
+        self.owns_memory |= owns_memory;
+        Some(place)
     }
 
     /// The events.
@@ -71,8 +63,42 @@ impl EventChunk {
         self.places
     }
 
-    /// Removes the events. Each is dropped when another one gets its place, or with the chunk.
+    /// Removes the events.
     pub(crate) fn clear(&mut self) {
+        if self.owns_memory {
+            self.places[..self.length].fill_with(empty);
+            self.owns_memory = false;
+        }
         self.length = 0;
+    }
+}
+
+/// What a place has before its first event. It is never read.
+fn empty() -> Event {
+    let kind = EventKind::ViewIdle {}; // Any.
+    Event { seq: 0, thread: 0, call: None, subject: Subject::RUN, kind }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_events_that_were_read_is_freed() {
+        let mut chunk = EventChunk::default();
+        for round in 0..3 {
+            for index in 0..CHUNK {
+                assert!(chunk.prepare());
+                let name = format!("thread {round} {index}");
+                let kind = EventKind::ThreadStarted { name: name.into() };
+                let owns_memory = kind.owns_memory();
+                let place = chunk.next_place(owns_memory).unwrap();
+                assert!(!place.kind.owns_memory(), "round {round}, place {index}");
+                place.replace_kind(kind);
+            }
+            assert!(!chunk.prepare(), "it is full");
+            assert!(chunk.events().iter().all(|event| event.kind.owns_memory()));
+            chunk.clear();
+        }
     }
 }

@@ -22,6 +22,12 @@ pub(crate) trait Field: Sized {
     fn write(&self, to: &mut LineBuffer, end: usize) -> usize;
     /// Reads what `write` wrote.
     fn read(text: &str) -> Option<Self>;
+    /// Whether it has memory of its own.
+    #[expect(clippy::inline_always, reason = "of most values it is a constant")]
+    #[inline(always)]
+    fn owns_memory(&self) -> bool {
+        false
+    }
 }
 
 impl Field for u32 {
@@ -91,6 +97,12 @@ impl Field for Text {
             });
         }
         Some(text.into())
+    }
+
+    #[expect(clippy::inline_always, reason = "of a constant name it is a constant")]
+    #[inline(always)]
+    fn owns_memory(&self) -> bool {
+        matches!(self, Text::Owned(_))
     }
 }
 

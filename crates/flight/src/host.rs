@@ -205,6 +205,13 @@ pub trait HardwareModel: Send + Sync {
         None
     }
 
+    /// Reads several entries of a page table, from `first` on, each as [`HardwareModel::peek_entry`].
+    fn peek_entries(&self, table: (u32, u64), first: u32, into: &mut [Option<TableEntry>]) {
+        for (index, entry) in (first..).zip(into) {
+            *entry = self.peek_entry(table, index);
+        }
+    }
+
     /// Translates a virtual address as the engines would, from the page tables or from cached
     /// translations. Changes neither. `None` is a fault.
     fn translate(&self, _root: TableRoot, _address: u64) -> Option<TableEntry> {

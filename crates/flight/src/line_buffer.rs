@@ -43,6 +43,9 @@ pub struct LineBuffer {
     spilled: Vec<u8>,
     /// Length of the lines in the block.
     length: usize,
+    /// The length from which on it is time to take the text out: [`LINE_LENGTH`], or zero if text
+    /// was spilled.
+    limit: usize,
     /// The number of the last event.
     number: Number,
     /// The thread and call of the last event outside a driver call, and of the last one inside.
@@ -79,6 +82,19 @@ impl Number {
         let digits = ((digits | ZEROS) >> (8 * zeros)).to_le_bytes();
         Self { value, digits, length: 8 - zeros as usize }
     }
+
+    /// Becomes the next number, if that has this value and only its last digit is another. Returns
+    /// whether it did.
+    #[inline]
+    fn count_to(&mut self, value: u64) -> bool {
+        let digit = &mut self.digits[(self.length - 1) % 8];
+        if self.value + 1 != value || *digit == b'9' {
+            return false;
+        }
+        *digit += 1;
+        self.value = value;
+        true
+    }
 }
 
 /// The thread and call of an event, and how they are written.
@@ -87,6 +103,21 @@ struct Origin {
     /// The thread, then the number of the call, or zero.
     key: u64,
     written: Padded<ORIGIN_LENGTH>,
+}
+
+impl Origin {
+    /// Becomes the origin of the next call, if that has this key and only the last digit of its
+    /// number is another. That is before the space at the end.
+    #[inline]
+    fn count_call(&mut self, key: u64) -> bool {
+        let digit = &mut self.written.bytes[(self.written.length - 2) % ORIGIN_LENGTH];
+        if self.key + 1 != key || *digit == b'9' {
+            return false;
+        }
+        *digit += 1;
+        self.key = key;
+        true
+    }
 }
 
 /// A text of up to `N` bytes.
@@ -119,6 +150,7 @@ impl LineBuffer {
         Self {
             spilled: Vec::new(),
             length: 0,
+            limit: LINE_LENGTH,
             number: Number::ZERO,
             origins: [
                 Origin { key: 0, written: Padded::new(" t0 - ") },
@@ -131,19 +163,34 @@ impl LineBuffer {
     }
 
     /// Appends the line of an event, with its end.
-    #[inline]
     pub fn push(&mut self, event: &Event) {
-        if self.length > LINE_LENGTH {
-            self.spill();
-        }
-        let end = event.write(self, self.length);
-        self.length = self.put(end, "\n");
+        self.push_all(std::slice::from_ref(event));
     }
 
-    /// Whether it is time to take the text out.
+    /// Appends lines of events until it is time to take the text out. Returns the events after those.
+    ///
+    /// All kinds of events are written in this one loop: a function for one event would save and
+    /// restore registers for each.
+    pub fn push_all<'a>(&mut self, events: &'a [Event]) -> &'a [Event] {
+        if self.is_full() {
+            self.spill();
+        }
+        let mut rest = events.iter();
+        for event in rest.by_ref() {
+            let end = event.write(self, self.length);
+            self.length = self.put(end, "\n");
+            if self.is_full() {
+                break;
+            }
+        }
+        rest.as_slice()
+    }
+
+    /// Whether it is time to take the text out: the next line has no room in the block, or text was
+    /// spilled.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.length > LINE_LENGTH || !self.spilled.is_empty()
+        self.length > self.limit
     }
 
     /// The text.
@@ -158,14 +205,14 @@ impl LineBuffer {
     /// Removes the text.
     pub fn clear(&mut self) {
         self.spilled.clear();
-        self.length = 0;
+        (self.length, self.limit) = (0, LINE_LENGTH);
     }
 
     /// Moves the block's text to the spilled text.
     #[cold]
     fn spill(&mut self) {
         self.spilled.extend_from_slice(&self.block[..self.length]);
-        self.length = 0;
+        (self.length, self.limit) = (0, 0);
     }
 
     /// Writes constant text at `end`. Returns the end behind it, as all these functions do.
@@ -208,10 +255,18 @@ impl LineBuffer {
     #[inline(never)]
     fn put_new_decimal(&mut self, end: usize, number: u64) -> usize {
         if number < EIGHT_DIGITS {
-            let new = Number::new(number);
+            let mut new = self.numbers[number_place(number - 1)];
+            if !new.count_to(number) {
+                new = Number::new(number);
+            }
             self.numbers[number_place(number)] = new;
             return self.put_number(end, new);
         }
+        self.put_long_decimal(end, number)
+    }
+
+    #[cold]
+    fn put_long_decimal(&mut self, end: usize, number: u64) -> usize {
         let end = self.put_decimal(end, number / EIGHT_DIGITS);
         let rest = eight_digits(number % EIGHT_DIGITS);
         self.put_bytes(end, &(rest | ZEROS).to_le_bytes(), 8)
@@ -227,16 +282,18 @@ impl LineBuffer {
     /// only its last digit is another.
     #[inline]
     pub(crate) fn put_event_number(&mut self, end: usize, number: u64) -> usize {
-        let last = &mut self.number;
-        let digit = &mut last.digits[(last.length - 1) % 8];
-        if last.value + 1 == number && *digit != b'9' {
-            *digit += 1;
-            last.value += 1;
-        } else if (1..EIGHT_DIGITS).contains(&number) {
-            *last = Number::new(number);
-        } else {
+        if self.number.count_to(number) {
+            return self.put_number(end, self.number);
+        }
+        self.put_other_event_number(end, number)
+    }
+
+    #[inline(never)]
+    fn put_other_event_number(&mut self, end: usize, number: u64) -> usize {
+        if !(1..EIGHT_DIGITS).contains(&number) {
             return self.put_decimal(end, number);
         }
+        self.number = Number::new(number);
         self.put_number(end, self.number)
     }
 
@@ -252,6 +309,17 @@ impl LineBuffer {
 
     #[inline(never)]
     fn put_new_origin(&mut self, start: usize, thread: u32, call: Option<u32>) -> usize {
+        if let Some(call @ 1..) = call
+            && self.origins[1].count_call(origin_key(thread, Some(call)))
+        {
+            let next = self.origins[1];
+            return self.put_padded(start, &next.written);
+        }
+        self.put_other_origin(start, thread, call)
+    }
+
+    #[inline(never)]
+    fn put_other_origin(&mut self, start: usize, thread: u32, call: Option<u32>) -> usize {
         let end = self.put(start, " t");
         let end = self.put_decimal(end, thread.into());
         let end = match call {
@@ -443,6 +511,29 @@ mod tests {
     }
 
     #[test]
+    fn the_origin_of_an_event_is_written_whether_its_call_is_the_next_or_another() {
+        let mut lines = LineBuffer::new();
+        let calls = (0..300).chain([7, 8, 99_999_999, 100_000_000, u32::MAX - 1, u32::MAX, 0, 1]);
+        let origins = calls.flat_map(|call| [(1, Some(call)), (1, None), (1, Some(call))]);
+        for (thread, call) in origins.chain([(2, Some(2)), (3, Some(3)), (3, Some(4))]) {
+            lines.length = lines.put_origin(0, thread, call);
+            let call = call.map_or("-".to_owned(), |call| format!("c{call}"));
+            assert_eq!(std::str::from_utf8(lines.text()), Ok(&*format!(" t{thread} {call} ")));
+        }
+    }
+
+    #[test]
+    fn numbers_of_several_rows_are_written_in_turn() {
+        let mut lines = LineBuffer::new();
+        for step in 95..2_100 {
+            for number in [step, step + 64, 10_000_000 + step, 99_998_000 + step] {
+                lines.length = lines.put_decimal(0, number);
+                assert_eq!(std::str::from_utf8(lines.text()), Ok(&*number.to_string()));
+            }
+        }
+    }
+
+    #[test]
     fn four_digits_are_divided_exactly() {
         for number in 0..10_000 {
             let digits = eight_digits(number * 10_000 + (9_999 - number));
@@ -470,7 +561,7 @@ mod tests {
             expected += &long;
         }
         lines.length = end;
-        assert!(lines.is_full());
+        assert!(!lines.spilled.is_empty());
         assert_eq!(std::str::from_utf8(lines.text()), Ok(&*expected));
         lines.clear();
         assert!(!lines.is_full() && lines.text().is_empty());

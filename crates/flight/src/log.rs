@@ -9,7 +9,7 @@
 //!    that the log has one event for as many breaches. So a driver that loops does not fill it.
 
 use crate::event_chunk::EventChunk;
-use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, thread};
+use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, invariant, thread};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -69,7 +69,35 @@ struct LogState {
     breaches: BTreeMap<BreachPlace, Breaches>,
 }
 
+/// An event that has no number yet.
+struct NewEvent {
+    subject: Subject,
+    kind: EventKind,
+    owns_memory: bool,
+}
+
+impl NewEvent {
+    #[expect(clippy::inline_always, reason = "whether it owns memory is a constant there")]
+    #[inline(always)]
+    fn new(subject: Subject, kind: EventKind) -> Self {
+        let owns_memory = kind.owns_memory();
+        Self { subject, kind, owns_memory }
+    }
+}
+
 impl LogState {
+    /// Numbers the next event. Returns its place, if one is prepared; what happened is still to be
+    /// written there.
+    #[expect(clippy::inline_always, reason = "every event is logged by it")]
+    #[inline(always)]
+    fn next_place(&mut self, new: &NewEvent) -> Option<&mut Event> {
+        let place = self.chunk.next_place(new.owns_memory)?;
+        self.last += 1;
+        (place.seq, place.subject) = (self.last, new.subject);
+        (place.thread, place.call) = thread::current_with_call();
+        Some(place)
+    }
+
     /// Prepares a place for an event.
     #[cold]
     fn prepare_place(&mut self) {
@@ -173,26 +201,35 @@ impl Log {
     #[inline(always)]
     pub fn emit(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
         if self.enabled {
-            self.record(subject, what());
+            self.record(NewEvent::new(subject, what()));
         }
     }
 
+    /// Logs an event. The usual case is short: no thread waits, a place is prepared, and there is no
+    /// sink.
     #[inline(never)]
-    fn record(&self, subject: Subject, kind: EventKind) {
-        self.record_locked(&mut self.inner(), subject, kind);
+    fn record(&self, new: NewEvent) {
+        if self.sink.is_none()
+            && let Ok(mut inner) = self.inner.try_lock()
+            && let Some(place) = inner.next_place(&new)
+        {
+            place.replace_kind(new.kind);
+            return;
+        }
+        self.record_otherwise(new);
     }
 
-    #[expect(clippy::inline_always, reason = "a call would copy each event once more")]
-    #[inline(always)]
-    fn record_locked(&self, inner: &mut LogState, subject: Subject, kind: EventKind) {
-        if inner.chunk.is_unprepared() {
-            inner.prepare_place();
-        }
-        inner.last += 1;
-        let origin = thread::current_with_call();
-        let event = inner.chunk.push(inner.last, origin, subject, kind);
+    #[cold]
+    fn record_otherwise(&self, new: NewEvent) {
+        self.record_locked(&mut self.inner(), new);
+    }
+
+    fn record_locked(&self, inner: &mut LogState, new: NewEvent) {
+        inner.prepare_place();
+        let place = invariant(inner.next_place(&new), "a place was prepared");
+        place.replace_kind(new.kind);
         if let Some(sink) = &self.sink {
-            sink.event(event);
+            sink.event(place);
         }
     }
 
@@ -236,7 +273,7 @@ impl Log {
             let (rule, component, argument) = place;
             let (argument, message) = (argument.into(), message.into());
             let kind = EventKind::RuleBroken { rule, component, argument, message };
-            self.record_locked(inner, about, kind);
+            self.record_locked(inner, NewEvent::new(about, kind));
         } else if breaches.repeat(about, message) {
             let repeated = std::mem::take(&mut breaches.repeated);
             self.record_repeated(inner, place, repeated);
@@ -253,7 +290,7 @@ impl Log {
         for (subject, message, count) in repeated {
             let (argument, message) = (Text::from(argument), message.into());
             let kind = EventKind::RuleRepeated { rule, component, argument, message, count };
-            self.record_locked(inner, subject, kind);
+            self.record_locked(inner, NewEvent::new(subject, kind));
         }
     }
 
@@ -290,6 +327,11 @@ impl Log {
     /// Chunk by chunk, the memory of events that were read is used for later ones, so a log that is
     /// read now and then does not grow.
     pub fn read(&self, mut observe: impl FnMut(&Event)) {
+        self.read_chunks(|events| events.iter().for_each(&mut observe));
+    }
+
+    /// The same, with the events of a chunk at once.
+    pub fn read_chunks(&self, mut observe: impl FnMut(&[Event])) {
         self.flush();
         let last = self.inner().last;
         loop {
@@ -298,7 +340,7 @@ impl Log {
                 let full = inner.full_chunks.pop_front();
                 full.unwrap_or_else(|| inner.replace_chunk())
             };
-            chunk.events().iter().for_each(&mut observe);
+            observe(chunk.events());
             let is_done = chunk.events().last().is_none_or(|event| event.seq >= last);
             chunk.clear();
             let inner = &mut *self.inner();

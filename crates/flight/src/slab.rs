@@ -18,6 +18,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
 /// A type of object that events are about.
@@ -30,19 +31,28 @@ pub trait Object {
 ///
 /// Ids are equal, ordered and hashed by serial number.
 pub struct Id<T> {
-    slot: u32,
+    /// Never zero, so that an optional id has the size of an id.
+    slot: NonZeroU32,
     serial: u32,
     of: PhantomData<fn() -> T>,
 }
 
+const _: () = assert!(size_of::<Option<Id<()>>>() == size_of::<Id<()>>());
+
 impl<T> Id<T> {
     /// An id that no slab issues, as a null handle.
-    pub const NULL: Self = Self { slot: u32::MAX, serial: 0, of: PhantomData };
+    pub const NULL: Self = Self { slot: NonZeroU32::MAX, serial: 0, of: PhantomData };
 
     /// The serial number, as events print it.
     #[inline]
     pub fn serial(self) -> u32 {
         self.serial
+    }
+
+    /// The index of its slot.
+    #[inline]
+    fn index(self) -> usize {
+        self.slot.get() as usize
     }
 }
 
@@ -114,8 +124,9 @@ impl<T: Object> From<Id<T>> for Subject {
 /// Objects of one kind.
 #[derive(Debug)]
 pub struct Slab<T> {
+    /// The first one is never used: ids have no slot zero.
     slots: Vec<Slot<T>>,
-    free: Vec<u32>,
+    free: Vec<NonZeroU32>,
     last_serial: u32,
     live: usize,
 }
@@ -134,20 +145,27 @@ impl<T> Slab<T> {
         self.last_serial += 1;
         let serial = self.last_serial;
         let slot = if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize].serial = serial;
+            self.slots[slot.get() as usize].serial = serial;
             slot
         } else {
-            let slot = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-            self.slots.push(Slot { serial, object: None });
-            slot
+            self.add_slot(serial)
         };
         Id { slot, serial, of: PhantomData }
+    }
+
+    fn add_slot(&mut self, serial: u32) -> NonZeroU32 {
+        if self.slots.is_empty() {
+            self.slots.push(Slot { serial: 0, object: None });
+        }
+        let slot = u32::try_from(self.slots.len()).ok().and_then(NonZeroU32::new);
+        self.slots.push(Slot { serial, object: None });
+        slot.unwrap_or(NonZeroU32::MAX)
     }
 
     /// Puts the object of a reserved id in its place.
     #[inline]
     pub fn fill(&mut self, id: Id<T>, object: T) {
-        match self.slots.get_mut(id.slot as usize) {
+        match self.slots.get_mut(id.index()) {
             Some(slot) if slot.serial == id.serial && slot.object.is_none() => {
                 slot.object = Some(object);
                 self.live += 1;
@@ -158,7 +176,7 @@ impl<T> Slab<T> {
 
     /// Gives back a reserved id whose object was never created. Its serial number stays used.
     pub fn cancel(&mut self, id: Id<T>) {
-        let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.serial == id.serial);
+        let slot = self.slots.get_mut(id.index()).filter(|slot| slot.serial == id.serial);
         let Some(slot) = slot.filter(|slot| slot.object.is_none()) else {
             internal_error(format!("{id:?} is cancelled once, while it is reserved"))
         };
@@ -187,7 +205,7 @@ impl<T> Slab<T> {
     /// The object, if it is live.
     #[inline]
     pub fn get(&self, id: Id<T>) -> Option<&T> {
-        match self.slots.get(id.slot as usize) {
+        match self.slots.get(id.index()) {
             Some(slot) if slot.serial == id.serial => slot.object.as_ref(),
             _ => None,
         }
@@ -196,7 +214,7 @@ impl<T> Slab<T> {
     /// The object, if it is live, to change it.
     #[inline]
     pub fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
-        match self.slots.get_mut(id.slot as usize) {
+        match self.slots.get_mut(id.index()) {
             Some(slot) if slot.serial == id.serial => slot.object.as_mut(),
             _ => None,
         }
@@ -239,7 +257,7 @@ impl<T> Slab<T> {
 
     #[inline]
     fn slot_of_live(&mut self, id: Id<T>) -> Option<&mut Slot<T>> {
-        match self.slots.get_mut(id.slot as usize) {
+        match self.slots.get_mut(id.index()) {
             Some(slot) if slot.serial == id.serial && slot.object.is_some() => Some(slot),
             _ => None,
         }
@@ -248,7 +266,7 @@ impl<T> Slab<T> {
     /// Makes the slot of a removed object free.
     #[inline]
     fn release_slot(&mut self, id: Id<T>) {
-        self.slots[id.slot as usize].serial = 0;
+        self.slots[id.index()].serial = 0;
         self.free.push(id.slot);
         self.live -= 1;
     }
@@ -286,7 +304,7 @@ impl<T> Slab<T> {
     /// Every live object, in no order that an event may show.
     fn entries(&self) -> impl Iterator<Item = (Id<T>, &T)> {
         (0..).zip(&self.slots).filter_map(|(index, slot)| {
-            let id = Id { slot: index, serial: slot.serial, of: PhantomData };
+            let id = Id { slot: NonZeroU32::new(index)?, serial: slot.serial, of: PhantomData };
             slot.object.as_ref().map(|object| (id, object))
         })
     }

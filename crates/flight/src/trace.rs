@@ -33,11 +33,15 @@ impl<W: io::Write> Writer<W> {
         Ok(Self { lines: Box::default(), to })
     }
 
-    /// Writes an event, some time before the end of the next [`Writer::flush`].
-    #[inline]
-    pub fn write(&mut self, event: &Event) -> io::Result<()> {
-        self.lines.push(event);
-        if self.lines.is_full() { self.flush() } else { Ok(()) }
+    /// Writes events, some time before the end of the next [`Writer::flush`].
+    pub fn write(&mut self, mut events: &[Event]) -> io::Result<()> {
+        while !events.is_empty() {
+            events = self.lines.push_all(events);
+            if self.lines.is_full() {
+                self.flush()?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the events that are not written yet.
@@ -54,17 +58,15 @@ impl<W: io::Write> Writer<W> {
 }
 
 /// A trace as text.
-pub fn text(events: &[Event]) -> String {
+pub fn text(mut events: &[Event]) -> String {
     let mut lines: Box<LineBuffer> = Box::default();
     let mut text = format!("{HEADER}\n");
-    for event in events {
-        lines.push(event);
-        if lines.is_full() {
-            text += &String::from_utf8_lossy(lines.text());
-            lines.clear();
-        }
+    while !events.is_empty() {
+        events = lines.push_all(events);
+        text += &String::from_utf8_lossy(lines.text());
+        lines.clear();
     }
-    text + &String::from_utf8_lossy(lines.text())
+    text
 }
 
 #[cfg(test)]
@@ -76,9 +78,9 @@ mod tests {
         let event: Event = "1 t1 - node:0 fence.reported fence=4".parse().unwrap();
         let events = vec![event; 1000];
         let mut writer = Writer::new(Vec::new()).unwrap();
-        for event in &events {
-            writer.write(event).unwrap();
-        }
+        let (first, rest) = events.split_at(1);
+        writer.write(first).unwrap();
+        writer.write(rest).unwrap();
         writer.flush().unwrap();
         assert_eq!(std::str::from_utf8(writer.get_mut()), Ok(&*text(&events)));
     }

@@ -333,6 +333,13 @@ impl HardwareModel for Gpu {
         self.memory.as_ref()?.entry(table, u64::from(index))
     }
 
+    fn peek_entries(&self, table: (u32, u64), first: u32, into: &mut [Option<TableEntry>]) {
+        match &self.memory {
+            Some(controller) => controller.entries(table, u64::from(first), into),
+            None => into.fill(None),
+        }
+    }
+
     fn translate(&self, root: TableRoot, address: u64) -> Option<TableEntry> {
         self.memory.as_ref()?.translate(root, address)
     }

@@ -23,6 +23,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub const ENTRY_SIZE: u64 = 8;
 const ENTRY_BYTES: usize = 8;
 
+/// How many entries are read at once.
+const READ_ENTRIES: usize = 128;
+
 /// The maximum size of one access.
 const MAX_ACCESS: u64 = 1 << 30;
 
@@ -236,10 +239,36 @@ fn side(segment: u32, offset: u64) -> Option<Address> {
 impl Controller {
     /// An entry of a table, if the table is in existing memory.
     pub(crate) fn entry(&self, table: (u32, u64), index: u64) -> Option<TableEntry> {
-        let offset = table.1.checked_add(index.checked_mul(ENTRY_SIZE)?)?;
         let mut bytes = [0; ENTRY_BYTES];
-        let read = self.read(side(table.0, offset)?, &mut bytes);
-        read.then(|| decode_entry(u64::from_le_bytes(bytes)))
+        self.read_table(table, index, &mut bytes)?;
+        Some(decode_entry(u64::from_le_bytes(bytes)))
+    }
+
+    /// Entries of a table from `first` on, each as [`Controller::entry`].
+    pub(crate) fn entries(&self, table: (u32, u64), first: u64, into: &mut [Option<TableEntry>]) {
+        let mut bytes = [0; READ_ENTRIES * ENTRY_BYTES];
+        let mut first = first;
+        for some in into.chunks_mut(READ_ENTRIES) {
+            let bytes = &mut bytes[..some.len() * ENTRY_BYTES];
+            if self.read_table(table, first, bytes).is_some() {
+                let (raw, _) = bytes.as_chunks();
+                for (entry, raw) in some.iter_mut().zip(raw) {
+                    *entry = Some(decode_entry(u64::from_le_bytes(*raw)));
+                }
+            } else {
+                // Not all of them are in existing memory.
+                for (index, entry) in (first..).zip(&mut *some) {
+                    *entry = self.entry(table, index);
+                }
+            }
+            first = first.saturating_add(some.len() as u64);
+        }
+    }
+
+    /// Reads the bytes of a table from an entry on.
+    fn read_table(&self, table: (u32, u64), index: u64, into: &mut [u8]) -> Option<()> {
+        let offset = table.1.checked_add(index.checked_mul(ENTRY_SIZE)?)?;
+        self.read(side(table.0, offset)?, into).then_some(())
     }
 
     /// Translates an address: from the cache, or by a page walk.

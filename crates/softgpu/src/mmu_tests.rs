@@ -3,7 +3,7 @@
 use crate::engine::Completion;
 use crate::format::{Command, encode};
 use crate::plan::{LOCAL_BASE, PAGE, VISIBLE_BASE};
-use crate::{Gpu, LOCAL, MemoryPlan, MmuPlan, SoftGpu, VISIBLE};
+use crate::{ENTRY_SIZE, Gpu, LOCAL, MemoryPlan, MmuPlan, SoftGpu, VISIBLE};
 use flight::{
     DeterministicHost, Dispatch, Fence, HardwareModel, InterruptLine, Log, Passive, Ram, Run,
 };
@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 const ROOT: u64 = 0;
 const MIDDLE: u64 = PAGE;
 const LEAF: u64 = 2 * PAGE;
+const LOCAL_BYTES: u64 = 32 * PAGE;
 const PROCESS: usize = 77;
 const CONTEXT: usize = 11;
 const SYSTEM: usize = 12;
@@ -50,7 +51,7 @@ fn fly(mmu: MmuPlan, body: impl FnOnce(&mut Bench<'_>)) {
     let buffer = ram.allocate(2 * PAGE).unwrap();
     let plan = MemoryPlan {
         visible: 32 * PAGE,
-        local: 32 * PAGE,
+        local: LOCAL_BYTES,
         aperture: 8 * PAGE,
         paging_node: 0,
         mmu: Some(mmu),
@@ -353,6 +354,15 @@ fn entries_go_on_from_buffer_to_buffer_and_one_can_be_repeated() {
         assert!(passes > 20 && completions == bench.done(), "{passes}");
         for (index, page) in (5..305).zip(0..) {
             assert_eq!(bench.gpu.peek_entry((LOCAL, LEAF), index), found(LOCAL, page));
+        }
+        // Also behind the end of the memory, where there are none.
+        for (table, first) in [(LEAF, 0), (LEAF, 7), (LOCAL_BYTES - 200 * ENTRY_SIZE, 0)] {
+            let mut all = [Some(TableEntry { valid: true, ..TableEntry::default() }); 400];
+            bench.gpu.peek_entries((LOCAL, table), first, &mut all);
+            for (index, entry) in (first..).zip(all) {
+                assert_eq!(bench.gpu.peek_entry((LOCAL, table), index), entry, "{index}");
+            }
+            assert_eq!(all[300].is_some(), table == LEAF);
         }
         let one = [page(VISIBLE, 6), page(VISIBLE, 9)];
         let repeated = TableUpdate { count: 512, repeat: true, ..update(0, LEAF, 0, &one) };

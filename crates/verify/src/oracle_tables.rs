@@ -14,6 +14,8 @@ pub(crate) struct Tables {
     /// Updates of each address space that have begun and not ended.
     pending: BTreeMap<Subject, u32>,
     pub(crate) compared: u64,
+    /// The entries that were read last. Kept for its memory.
+    found: Vec<Option<TableEntry>>,
 }
 
 /// The address space of a table, its segment, and its offset there.
@@ -47,13 +49,16 @@ impl Tables {
     pub(crate) fn write_started(&mut self, it: &PageTableWrite<'_>) {
         *self.pending.entry(it.of).or_insert(0) += 1;
         let slots = self.entries.entry((it.of, it.table.0, it.table.1)).or_default();
-        for index in indices(it) {
-            let place = index as usize;
-            if slots.len() <= place {
-                slots.resize(place + 1, Slot::default());
-            }
-            let slot = &mut slots[place];
-            slot.older = it.hardware.peek_entry(it.table, index);
+        let range = indices(it);
+        let end = range.end as usize;
+        if slots.len() < end {
+            slots.resize(end, Slot::default());
+        }
+        let found = peek_entries(it, range.clone(), &mut self.found);
+        for ((index, older), slot) in
+            range.clone().zip(found).zip(&mut slots[range.start as usize..])
+        {
+            slot.older = *older;
             slot.says = Some(expected(it, index));
             slot.previous = slot.says.filter(|table_entry| table_entry.valid).or(slot.previous);
             slot.pending += 1;
@@ -74,13 +79,15 @@ impl Tables {
             return; // Its hardware does not report its tables.
         }
         // An entry that is being updated again may have either value.
-        let settled = (0..).zip(&*slots).filter(|(_, it)| it.pending == 0);
+        let known = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+        let found = peek_entries(it, 0..known, &mut self.found);
+        let settled = (0..).zip(&*slots).zip(found).filter(|((_, slot), _)| slot.pending == 0);
         let mut own = None;
         let mut other = None;
-        for (index, slot) in settled {
+        for ((index, slot), found) in settled {
             let Some(says) = slot.says else { continue };
             self.compared += 1;
-            let found = it.hardware.peek_entry(it.table, index);
+            let found = *found;
             if found.is_some_and(|table_entry| table_entry.same(&says)) {
                 continue;
             }
@@ -100,9 +107,9 @@ impl Tables {
             return;
         }
         // An error is reported once.
-        for (index, slot) in (0..).zip(slots) {
+        for (slot, found) in slots.iter_mut().zip(found) {
             if slot.pending == 0 && slot.says.is_some() {
-                slot.says = it.hardware.peek_entry(it.table, index);
+                slot.says = *found;
             }
         }
     }
@@ -273,6 +280,18 @@ fn describe_process(process: Option<Subject>) -> String {
 
 fn indices(it: &PageTableWrite<'_>) -> std::ops::Range<u32> {
     it.first..it.first.saturating_add(it.count)
+}
+
+/// Reads entries of the table, into the memory of those that were read before.
+fn peek_entries<'a>(
+    it: &PageTableWrite<'_>,
+    range: std::ops::Range<u32>,
+    found: &'a mut Vec<Option<TableEntry>>,
+) -> &'a [Option<TableEntry>] {
+    found.clear();
+    found.resize(range.len(), None);
+    it.hardware.peek_entries(it.table, range.start, found);
+    found
 }
 
 fn expected(it: &PageTableWrite<'_>, index: u32) -> TableEntry {

@@ -165,6 +165,19 @@ impl Verifier {
 
     /// Judges the next event, then records it.
     pub fn observe(&mut self, event: &Event) {
+        self.observe_all(std::slice::from_ref(event));
+    }
+
+    /// Judges the next events, each before it is recorded.
+    pub fn observe_all(&mut self, events: &[Event]) {
+        for event in events {
+            self.observe_next(event);
+        }
+    }
+
+    #[expect(clippy::inline_always, reason = "a loop over events saves no registers for each")]
+    #[inline(always)]
+    fn observe_next(&mut self, event: &Event) {
         self.events += 1;
         let judges = match &event.kind {
             EventKind::DdiCall { name, threading_level, adapter, .. } => {

@@ -483,9 +483,7 @@ pub(crate) fn judge_events(
     body: ScenarioRun,
 ) -> FlightResult {
     let mut verifier = Verifier::new();
-    for event in &events {
-        verifier.observe(event);
-    }
+    verifier.observe_all(&events);
     tally.add(verifier.rule_counts());
     rule_counts::add_to_file(&tally);
     let findings = verifier.findings().to_vec();

@@ -132,7 +132,7 @@ impl Kernel {
             extent,
             renames: None,
             private: PrivateData::new(), // It is set when the allocation is published.
-            views: IdList::new(),
+            views: SmallVec::new(),
             in_transition: true,
             decommitted: false,
         };

@@ -3,13 +3,13 @@
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
-use crate::base::id_list::IdList;
 use crate::ddi::miniport::{DriverAllocation, PrivateData};
 use crate::lifetime::device::Device;
 use crate::memory::Extent;
 use crate::memory::instances::Instances;
 use crate::objects::resource::Resource;
 use crate::objects::view::View;
+use smallvec::SmallVec;
 
 /// A piece of memory (`hAllocation` of the DDI).
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
@@ -34,7 +34,7 @@ pub struct Allocation {
     /// Its private data, as the driver left it.
     pub(crate) private: PrivateData,
     /// The open views, which keep it alive.
-    pub(crate) views: IdList<View>,
+    pub(crate) views: SmallVec<[Id<View>; 2]>,
     /// It is being created or destroyed, so it may have no view.
     pub(crate) in_transition: bool,
     /// Its memory and paging work are released.

@@ -11,7 +11,7 @@
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
-use crate::ddi::miniport::{CallList, PrivateData};
+use crate::ddi::miniport::{CallList, PrivateData, collect_few};
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
 use crate::lifetime::create::{CreateAllocationRequest, CreateScope};
@@ -154,12 +154,13 @@ impl Kernel {
             check_still_valid(state, creating)?;
             let destroyed = KernelError::ResourceDestroyed(resource.subject());
             let it = state.resources.get(resource).ok_or(destroyed)?;
-            let allocations: IdList<Allocation> = it.members.iter().copied().collect();
+            let allocations = IdList::from_slice(&it.members);
             let private = |allocation: &Id<Allocation>| {
-                state.allocations.get(*allocation).map(|allocation| allocation.private.clone())
+                let allocation = state.allocations.get(*allocation);
+                allocation.map(|allocation| PrivateData::from_slice(&allocation.private))
             };
             let request = CreateAllocationRequest {
-                allocations: allocations.iter().filter_map(private).collect(),
+                allocations: collect_few(allocations.iter().filter_map(private)),
                 private: it.private.clone(),
                 ..CreateAllocationRequest::default()
             };
@@ -173,7 +174,8 @@ impl Kernel {
             )
         };
         self.state.lock().bind_view_handles(creating, &mut objects, handles);
-        let before = request.allocations.clone();
+        let before = request.allocations.iter().map(|private| PrivateData::from_slice(private));
+        let before = collect_few(before);
         let opened = self.open_allocations(at, &permit, creating, &mut request, &objects);
         self.judge_edits(&objects, &before, &request.allocations);
         request.allocations = before;

@@ -249,6 +249,7 @@ impl Kernel {
     }
 
     /// Ends the remaining locks of a view that is closed.
+    #[inline]
     pub(crate) fn drop_locks(&self, state: &mut KernelState, view: Id<View>) {
         while state.views.get(view).is_some_and(|view| view.locks > 0) {
             // Without a locked extent there is nothing to unmap.

@@ -290,6 +290,7 @@ impl Kernel {
     }
 
     /// Closes the handles of instances when their view is closed.
+    #[inline]
     pub(crate) fn close_instance_handles(
         &self,
         state: &mut KernelState,
@@ -600,6 +601,7 @@ impl KernelState {
     }
 
     /// The view that a client's handle names: the handle must be of its newest instance.
+    #[inline]
     pub(crate) fn resolve_view(
         &self,
         process: ProcessId,

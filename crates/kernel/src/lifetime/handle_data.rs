@@ -185,6 +185,11 @@ impl Kernel {
         adapter: Id<Adapter>,
         retirement: Id<Retirement>,
     ) -> bool {
+        // Mostly no driver holds a reference.
+        if state.lifetime.handle_data.is_empty() {
+            self.log.count_kept(RuleId::CB_HANDLE_007);
+            return false;
+        }
         let holds = state.handle_data_of(retirement);
         let mut forgotten =
             holds.iter().filter(|reference| !state.lifetime.calls.contains(&reference.call));

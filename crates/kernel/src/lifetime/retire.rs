@@ -21,6 +21,7 @@ use crate::ddi::permit::{PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::device::Device;
+use crate::lifetime::nt_object::is_resource_nt_held;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::lock::StateGuard;
@@ -394,6 +395,10 @@ impl Kernel {
     /// Whether GPU virtual addresses still map the retirement's allocations. Starts unmapping them.
     fn defer_for_mappings(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
         let it = &state.lifetime.retirements[number];
+        // Without address translation nothing is mapped.
+        if state.mmu(state.devices[it.device].adapter).is_none() {
+            return false;
+        }
         let views = it.views.clone();
         if self.unmap_views(state, &views) {
             return true;
@@ -401,7 +406,7 @@ impl Kernel {
         // An allocation that other devices keep open has to wait for no more than this.
         let pending = |view: &Id<View>| {
             let extent = state.extent_of(*view).and_then(|extent| state.memory.extent(extent));
-            extent.is_some_and(|extent| extent.pending > 0 && state.mmu(extent.adapter).is_some())
+            extent.is_some_and(|extent| extent.pending > 0)
         };
         views.iter().any(pending)
     }
@@ -508,19 +513,25 @@ impl KernelState {
     }
 
     /// The extents of the allocations whose last views a retirement ends.
-    fn retiring_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
+    #[inline]
+    fn retiring_extents(&self, retirement: Id<Retirement>) -> IdList<Extent> {
         let it = &self.lifetime.retirements[retirement];
-        let last = |view: &Id<View>| {
-            let number = self.views.get(*view)?.allocation;
-            let allocation = self.allocations.get(number)?;
-            if self.is_nt_held(number) {
-                return None;
-            }
-            let all = allocation.views.len() == 1
+        let mut extents = IdList::new();
+        for view in &it.views {
+            let of = self.views.get(*view).map(|view| view.allocation);
+            let Some(allocation) = of.and_then(|of| self.allocations.get(of)) else { continue };
+            let last = allocation.views.len() == 1
                 || allocation.views.iter().all(|other| it.views.contains(other));
-            all.then(|| allocation.extents())
-        };
-        it.views.iter().filter_map(last).flatten().collect()
+            if !last || is_resource_nt_held(&self.resources, allocation.resource) {
+                continue;
+            }
+            if allocation.renames.is_some() {
+                extents.extend(allocation.extents());
+            } else if let Some(extent) = allocation.extent {
+                extents.push(extent);
+            }
+        }
+        extents
     }
 
     /// Takes the retirements off a device's queue whose work is complete.

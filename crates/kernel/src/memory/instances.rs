@@ -450,6 +450,7 @@ impl KernelState {
     }
 
     /// The view of a client's handle, if it is the handle of the newest instance.
+    #[inline]
     pub(crate) fn newest_view(&self, named: ObjectId) -> Result<Id<View>, HandleError> {
         let superseded = || Err(HandleError::Superseded(self.as_view(named).subject()));
         match named {

@@ -45,9 +45,7 @@ impl Miniport for MinimalDriver {
         let slot = if let Some(OwningResource::New(slot)) = resource { Some(slot) } else { None };
         let mut handles = self.handles.allocate(args.allocations.len() + slot.iter().len())?;
         let info = AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
-        for (new, handle) in args.allocations.iter_mut().zip(handles.by_ref()) {
-            new.fill(handle, info);
-        }
+        args.allocations.iter_mut().zip(handles.by_ref()).for_each(|(new, it)| new.fill(it, info));
         Ok(slot.zip(handles.next()).map(|(slot, handle)| slot.fill(handle)))
     }
 

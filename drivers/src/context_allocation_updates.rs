@@ -1,7 +1,7 @@
 //! A good driver that replaces the context allocations of running contexts.
 
 use flight::Passive;
-use kernel::miniport::{CreateAllocationArgs, CreatedAllocations, DriverResult, Miniport};
+use kernel::miniport::{CreateAllocationArgs, DriverResource, DriverResult, Miniport};
 use softgpu::SoftGpu;
 use std::sync::Arc;
 
@@ -26,11 +26,11 @@ impl Miniport for Changing {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
-        let created = self.inner.create_allocations(at, args)?;
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        let resource = self.inner.create_allocations(at, args)?;
         // A context may also keep its old area.
         let _ = self.inner.change_areas(at, true);
-        Ok(created)
+        Ok(resource)
     }
 }

@@ -5,9 +5,9 @@ use flight::{DeviceLevel, Dispatch, Passive};
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
-    DriverResource, DriverResult, DriverView, HandleSlot, Miniport, OpenAllocationArgs,
+    AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, DestroyAllocationArgs,
+    Drain, DriverAllocation, DriverContext, DriverDevice, DriverError, DriverResource,
+    DriverResult, HandleSlot, Miniport, OpenAllocationArgs,
 };
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -136,19 +136,16 @@ impl Miniport for FaultyDriver {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
-        if let Some(driver_handle) = self.find_destroyed(&args) {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        if let Some(driver_handle) = self.find_destroyed(args) {
             let layout =
                 AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
-            let found = args
-                .allocations
-                .into_iter()
-                .map(|new_allocation| (new_allocation.slot.fill(driver_handle), layout));
-            return Ok(CreatedAllocations { allocations: found.collect(), resource: None });
+            args.allocations.iter_mut().for_each(|new| new.fill(driver_handle, layout));
+            return Ok(None);
         }
-        let mut created = self.inner.create_allocations(at, args)?;
-        for (_, layout) in &mut created.allocations {
+        let resource = self.inner.create_allocations(at, args)?;
+        for layout in args.allocations.iter_mut().map(|new| &mut new.info) {
             match self.fault {
                 Some(Fault::ReturnsZeroSize) => layout.size = 0,
                 Some(Fault::ReturnsOverflowingSize) => layout.size = u64::MAX,
@@ -159,7 +156,7 @@ impl Miniport for FaultyDriver {
                 _ => (),
             }
         }
-        Ok(created)
+        Ok(resource)
     }
 
     fn destroy_allocations(
@@ -180,8 +177,8 @@ impl Miniport for FaultyDriver {
     fn open_allocations(
         &self,
         at: &mut Passive,
-        mut args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         let device = args.device.as_raw();
         if self.fault == Some(Fault::RejectsSecondDeviceOpen) {
             let maker = &mut self.destroyed_handles().1;

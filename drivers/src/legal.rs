@@ -13,9 +13,9 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DriverContext, DriverDevice, DriverError, DriverResult, DriverView, EscapeArgs, Features,
-    HandleSlot, Miniport, OpenAllocationArgs,
+    AllocationInfo, CreateAllocationArgs, CreateContextArgs, DriverContext, DriverDevice,
+    DriverError, DriverResource, DriverResult, EscapeArgs, Features, HandleSlot, Miniport,
+    OpenAllocationArgs,
 };
 use kernel::render_args::RenderArgs;
 use kernel::segment::{SegmentFlags, SegmentPreference, SegmentSet};
@@ -113,19 +113,19 @@ impl Miniport for UnusualDriver {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.may_fail(Call::CreateAllocation)?;
-        let mut created = self.inner.create_allocations(at, args)?;
-        created.allocations.iter_mut().for_each(|(_, info)| (self.quirk.allocation)(info));
-        Ok(created)
+        let resource = self.inner.create_allocations(at, args)?;
+        args.allocations.iter_mut().for_each(|new| (self.quirk.allocation)(&mut new.info));
+        Ok(resource)
     }
 
     fn open_allocations(
         &self,
         at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         self.may_fail(Call::OpenAllocation)?;
         self.inner.open_allocations(at, args)
     }

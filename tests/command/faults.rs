@@ -310,8 +310,8 @@ impl Miniport for FaultyDriver {
     fn create_allocations(
         &self,
         _at: &mut Passive,
-        _args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        _args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         match &*self.fault {
             // SAFETY: It is not safe: the process ends here.
             "null" => unsafe { ptr::null_mut::<u32>().write_volatile(1) },

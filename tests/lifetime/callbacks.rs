@@ -5,7 +5,7 @@ use flight::{EventKind, Passive};
 use harness::run;
 use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{
-    CreateAllocationArgs, CreatedAllocations, DriverError, DriverResult, Miniport, OwningResource,
+    CreateAllocationArgs, DriverError, DriverResource, DriverResult, Miniport, OwningResource,
 };
 use kernel::{DriverSetup, Handle};
 use softgpu::format::describe;
@@ -36,8 +36,8 @@ impl Miniport for QueryingDriver {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        births: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        births: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         if let (Some(OwningResource::Existing(driver_handle, _)), Some(handle)) =
             (&births.resource, self.resource.get())
         {
@@ -98,15 +98,15 @@ impl Miniport for Captures {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        births: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        births: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         if let Some(first) = self.first.get() {
             let answer = self.services.get().unwrap().capture_address(at, *first);
             self.answers.lock().unwrap().push(answer);
         }
-        let mut born = self.driver.create_allocations(at, births)?;
-        born.allocations.iter_mut().for_each(|(_, it)| it.requirements.flags.capture = true);
-        Ok(born)
+        let resource = self.driver.create_allocations(at, births)?;
+        births.allocations.iter_mut().for_each(|it| it.info.requirements.flags.capture = true);
+        Ok(resource)
     }
 }
 

@@ -11,10 +11,9 @@ use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
-    Drain, DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
-    Features, Generation, HandleSlot, Miniport, OpenAllocationArgs, StandardAllocationArgs,
-    SubmitCommandVirtualArgs,
+    CreateAllocationArgs, CreateContextArgs, DestroyAllocationArgs, Drain, DriverContext,
+    DriverDevice, DriverError, DriverResource, DriverResult, DriverView, Features, Generation,
+    HandleSlot, Miniport, OpenAllocationArgs, StandardAllocationArgs, SubmitCommandVirtualArgs,
 };
 use kernel::power::SetPowerArgs;
 use std::cell::{Cell, RefCell};
@@ -102,9 +101,9 @@ calls! {
     ) -> (DriverContext, u32);
     destroy_context(at: &mut Passive, context: DriverContext) -> ();
     get_standard_allocation_driver_data(at: &mut Passive, standard: &mut StandardAllocationArgs) -> ();
-    create_allocations(at: &mut Passive, births: CreateAllocationArgs<'_>) -> CreatedAllocations;
+    create_allocations(at: &mut Passive, births: &mut CreateAllocationArgs<'_>) -> Option<DriverResource>;
     destroy_allocations(at: &mut Passive, doomed: DestroyAllocationArgs<'_>) -> Option<DriverResource>;
-    open_allocations(at: &mut Passive, opening: OpenAllocationArgs<'_>) -> CallList<DriverView>;
+    open_allocations(at: &mut Passive, opening: &mut OpenAllocationArgs<'_>) -> ();
     close_allocations(
         at: &mut Passive, device: &DriverDevice, views: Drain<'_, DriverView>
     ) -> ();

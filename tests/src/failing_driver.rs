@@ -5,9 +5,9 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
-    Drain, DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
-    HandleSlot, Miniport, OpenAllocationArgs, SubmitCommandVirtualArgs,
+    CreateAllocationArgs, CreateContextArgs, DestroyAllocationArgs, Drain, DriverContext,
+    DriverDevice, DriverError, DriverResource, DriverResult, DriverView, HandleSlot, Miniport,
+    OpenAllocationArgs, SubmitCommandVirtualArgs,
 };
 use softgpu::{Gpu, SoftGpu};
 use std::panic::resume_unwind;
@@ -122,8 +122,8 @@ impl Miniport for Faulty {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.count("create_allocations")?;
         self.driver.create_allocations(at, args)
     }
@@ -140,8 +140,8 @@ impl Miniport for Faulty {
     fn open_allocations(
         &self,
         at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         self.count("open_allocations")?;
         self.driver.open_allocations(at, args)
     }

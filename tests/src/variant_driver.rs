@@ -5,9 +5,9 @@ use kernel::DriverSetup;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DestroyAllocationArgs,
-    Drain, DriverContext, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
-    Generation, HandleSlot, Miniport, NewAllocation, OpenAllocationArgs,
+    CreateAllocationArgs, CreateContextArgs, DestroyAllocationArgs, Drain, DriverContext,
+    DriverDevice, DriverError, DriverResource, DriverResult, DriverView, Generation, HandleSlot,
+    Miniport, OpenAllocationArgs,
 };
 use softgpu::{Gpu, MemoryPlan, SoftGpu};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -127,27 +127,14 @@ impl Miniport for VariantDriver {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.yield_in_call(at);
-        let CreateAllocationArgs { allocations, resource, private } = args;
-        let (mut privates, slots): (Vec<_>, Vec<_>) = allocations
-            .into_iter()
-            .map(|new_allocation| {
-                (new_allocation.private, (new_allocation.primary, new_allocation.slot))
-            })
-            .unzip();
-        let lent = privates.iter_mut().zip(slots).map(|(private, (primary, slot))| NewAllocation {
-            private,
-            primary,
-            slot,
-        });
-        let args = CreateAllocationArgs { allocations: lent.collect(), resource, private };
-        let created = self.driver.create_allocations(at, args)?;
-        for private in privates {
-            self.write_private_byte(private, 0, b'c');
+        let resource = self.driver.create_allocations(at, args)?;
+        for new in &mut args.allocations {
+            self.write_private_byte(new.private, 0, b'c');
         }
-        Ok(created)
+        Ok(resource)
     }
 
     fn destroy_allocations(
@@ -162,17 +149,15 @@ impl Miniport for VariantDriver {
     fn open_allocations(
         &self,
         at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         self.yield_in_call(at);
         if self.fails_open.load(SeqCst) {
             return Err(DriverError::NoMemory);
         }
-        let OpenAllocationArgs { device, mut views, create, read_only, private } = args;
-        for view in &mut views {
+        for view in &mut args.views {
             self.write_private_byte(view.private, 1, b'o');
         }
-        let args = OpenAllocationArgs { device, views, create, read_only, private };
         self.driver.open_allocations(at, args)
     }
 

@@ -15,11 +15,11 @@ impl Miniport for ReturnsZeroSize {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
-        let mut created = self.0.create_allocations(at, args)?;
-        created.allocations.iter_mut().for_each(|(_, info)| info.size = 0);
-        Ok(created)
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        let resource = self.0.create_allocations(at, args)?;
+        args.allocations.iter_mut().for_each(|new| new.info.size = 0);
+        Ok(resource)
     }
 }
 

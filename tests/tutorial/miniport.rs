@@ -39,15 +39,14 @@ impl Miniport for MinimalDriver {
     fn create_allocations(
         &self,
         _at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
-        let new = if let Some(OwningResource::New(new)) = args.resource { Some(new) } else { None };
-        let mut handles = self.handles.allocate(args.allocations.len() + new.iter().len())?;
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        let resource = args.resource.take();
+        let slot = if let Some(OwningResource::New(slot)) = resource { Some(slot) } else { None };
+        let mut handles = self.handles.allocate(args.allocations.len() + slot.iter().len())?;
         let info = AllocationInfo { size: 4096, alignment: 4096, ..AllocationInfo::default() };
-        let allocations = args.allocations.into_iter().zip(handles.by_ref());
-        let allocations = allocations.map(|(new, handle)| (new.slot.fill(handle), info)).collect();
-        let resource = new.zip(handles.next()).map(|(slot, handle)| slot.fill(handle));
-        Ok(CreatedAllocations { allocations, resource })
+        args.allocations.iter_mut().zip(handles.by_ref()).for_each(|(new, it)| new.fill(it, info));
+        Ok(slot.zip(handles.next()).map(|(slot, handle)| slot.fill(handle)))
     }
 
     fn destroy_allocations(
@@ -63,10 +62,11 @@ impl Miniport for MinimalDriver {
     fn open_allocations(
         &self,
         _at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         let handles = self.handles.allocate(args.views.len())?;
-        Ok(args.views.into_iter().zip(handles).map(|(view, it)| view.slot.fill(it)).collect())
+        args.views.iter_mut().zip(handles).for_each(|(view, handle)| view.fill(handle));
+        Ok(())
     }
 
     fn close_allocations(

@@ -5,9 +5,8 @@ use kernel::DriverSetup;
 use kernel::callbacks::KernelCallbacks;
 use kernel::device::Device;
 use kernel::miniport::{
-    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
-    Drain, DriverDevice, DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport,
-    OpenAllocationArgs, collect_few,
+    AllocationInfo, CreateAllocationArgs, DestroyAllocationArgs, Drain, DriverDevice,
+    DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport, OpenAllocationArgs,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -71,14 +70,13 @@ impl Miniport for Idle {
     fn create_allocations(
         &self,
         _at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         let shape = AllocationInfo { size: PAGE, alignment: PAGE, ..AllocationInfo::default() };
-        let created = args
-            .allocations
-            .into_iter()
-            .map(|new_allocation| (new_allocation.slot.fill(self.next_handle()), shape));
-        Ok(CreatedAllocations { allocations: collect_few(created), resource: None })
+        for new in &mut args.allocations {
+            new.fill(self.next_handle(), shape);
+        }
+        Ok(None)
     }
 
     fn destroy_allocations(
@@ -92,10 +90,12 @@ impl Miniport for Idle {
     fn open_allocations(
         &self,
         _at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
-        let opened = args.views.into_iter().map(|new_view| new_view.slot.fill(self.next_handle()));
-        Ok(collect_few(opened))
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
+        for new in &mut args.views {
+            new.fill(self.next_handle());
+        }
+        Ok(())
     }
 
     fn close_allocations(

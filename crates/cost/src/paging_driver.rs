@@ -8,8 +8,8 @@ use kernel::address::AddressSpace;
 use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreateContextArgs, CreatedAllocations, DriverContext,
-    DriverDevice, DriverError, DriverProcess, DriverResult, Features, HandleSlot, Miniport,
+    AllocationInfo, CreateAllocationArgs, CreateContextArgs, DriverContext, DriverDevice,
+    DriverError, DriverProcess, DriverResource, DriverResult, Features, HandleSlot, Miniport,
     SubmitCommandVirtualArgs,
 };
 use kernel::mmu::{CreateProcessArgs, MmuFeatures, Root, RootSize, UpdateMode};
@@ -154,20 +154,21 @@ impl Miniport for PagingDriver {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
-        let mut created = self.idle.create_allocations(at, args)?;
-        let Some(fitted) = &self.fitted else { return Ok(created) };
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        let resource = self.idle.create_allocations(at, args)?;
+        let Some(fitted) = &self.fitted else { return Ok(resource) };
         let segments = SegmentSet::of(&[MEMORY]);
         let wants = PlacementRequirements {
             segments,
             priority: NORMAL,
             ..PlacementRequirements::default()
         };
-        for (_, shape) in &mut created.allocations {
-            *shape = AllocationInfo { size: fitted.pages * PAGE, requirements: wants, ..*shape };
+        for new in &mut args.allocations {
+            let size = fitted.pages * PAGE;
+            new.info = AllocationInfo { size, requirements: wants, ..new.info };
         }
-        Ok(created)
+        Ok(resource)
     }
 
     fn submit_command_virtual(

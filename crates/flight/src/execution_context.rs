@@ -60,7 +60,10 @@ pub(crate) struct FactCells {
     pub(crate) thread: Cell<u32>,
     pub(crate) irql: Cell<Irql>,
     pub(crate) component: Cell<Component>,
-    pub(crate) call: Cell<Option<Call>>,
+    /// Whether the thread is in a driver call.
+    in_call: Cell<bool>,
+    /// That call. Its value means nothing outside one, so leaving a call need not change it.
+    call: Cell<Call>,
 }
 
 impl FactCells {
@@ -71,7 +74,32 @@ impl FactCells {
             thread: Cell::new(thread),
             irql: Cell::new(irql),
             component: Cell::new(component),
-            call: Cell::new(call),
+            in_call: Cell::new(call.is_some()),
+            call: Cell::new(match call {
+                Some(call) => call,
+                None => Call::UNUSED,
+            }),
+        }
+    }
+
+    /// Whether the thread is in a driver call.
+    #[inline]
+    pub(crate) fn is_in_call(&self) -> bool {
+        self.in_call.get()
+    }
+
+    /// The driver call that the thread is in.
+    #[inline]
+    pub(crate) fn call(&self) -> Option<Call> {
+        if self.in_call.get() { Some(self.call.get()) } else { None }
+    }
+
+    /// Puts the thread into a driver call, or out of any.
+    #[inline]
+    pub(crate) fn set_call(&self, call: Option<Call>) {
+        self.in_call.set(call.is_some());
+        if let Some(call) = call {
+            self.call.set(call);
         }
     }
 }
@@ -153,7 +181,7 @@ impl ExecutionContext {
         let before = facts();
         with_facts(|cells| {
             cells.component.set(self.facts.component);
-            cells.call.set(self.facts.call);
+            cells.set_call(self.facts.call);
         });
         let attachments = with_attachments(|list| std::mem::replace(list, self.attachments));
         Self { facts: before, attachments }
@@ -203,7 +231,7 @@ fn facts() -> Facts {
         thread: cells.thread.get(),
         irql: cells.irql.get(),
         component: cells.component.get(),
-        call: cells.call.get(),
+        call: cells.call(),
     };
     with_facts(all).unwrap_or(Facts::OUTSIDE)
 }

@@ -4,6 +4,7 @@
 
 use crate::Component;
 use std::cell::Cell;
+use std::sync::atomic::{Ordering, compiler_fence};
 
 /// A driver function that a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,8 +15,36 @@ pub struct RunningCall {
     pub name: &'static str,
 }
 
+/// The function of a thread. The component is set last and cleared first, so that a signal handler
+/// never sees a name that is half written.
+struct RunningCells {
+    /// `None` if the thread runs no function of a driver.
+    component: Cell<Option<Component>>,
+    name: Cell<&'static str>,
+}
+
+impl RunningCells {
+    #[inline]
+    fn get(&self) -> Option<RunningCall> {
+        let component = self.component.get()?;
+        Some(RunningCall { component, name: self.name.get() })
+    }
+
+    #[inline]
+    fn set(&self, call: Option<RunningCall>) {
+        self.component.set(None);
+        if let Some(RunningCall { component, name }) = call {
+            compiler_fence(Ordering::Release);
+            self.name.set(name);
+            compiler_fence(Ordering::Release);
+            self.component.set(Some(component));
+        }
+    }
+}
+
 std::thread_local! {
-    static RUNNING: Cell<Option<RunningCall>> = const { Cell::new(None) };
+    static RUNNING: RunningCells =
+        const { RunningCells { component: Cell::new(None), name: Cell::new("") } };
 }
 
 /// Marks this thread as running a driver function, until the guard drops.
@@ -24,21 +53,27 @@ pub struct RunningCallGuard(Option<RunningCall>);
 
 impl RunningCallGuard {
     /// Enters a function.
+    #[inline]
     pub fn enter(component: Component, name: &'static str) -> Self {
-        Self(RUNNING.replace(Some(RunningCall { component, name })))
+        RUNNING.with(|cells| {
+            let before = cells.get();
+            cells.set(Some(RunningCall { component, name }));
+            Self(before)
+        })
     }
 }
 
 impl Drop for RunningCallGuard {
+    #[inline]
     fn drop(&mut self) {
-        RUNNING.set(self.0);
+        RUNNING.with(|cells| cells.set(self.0));
     }
 }
 
 impl RunningCall {
     /// The function that this thread runs. A signal handler may call this.
     pub fn current() -> Option<Self> {
-        RUNNING.try_with(Cell::get).ok().flatten()
+        RUNNING.try_with(RunningCells::get).ok().flatten()
     }
 }
 

@@ -31,28 +31,20 @@ pub trait Object {
 ///
 /// Ids are equal, ordered and hashed by serial number.
 pub struct Id<T> {
-    /// Never zero, so that an optional id has the size of an id.
-    slot: NonZeroU32,
-    serial: u32,
+    slot: u32,
+    /// The serial number plus one: never zero, so that an `Option<Id<T>>` is no larger than an id.
+    key: NonZeroU32,
     of: PhantomData<fn() -> T>,
 }
 
-const _: () = assert!(size_of::<Option<Id<()>>>() == size_of::<Id<()>>());
-
 impl<T> Id<T> {
     /// An id that no slab issues, as a null handle.
-    pub const NULL: Self = Self { slot: NonZeroU32::MAX, serial: 0, of: PhantomData };
+    pub const NULL: Self = Self { slot: u32::MAX, key: NonZeroU32::MIN, of: PhantomData };
 
     /// The serial number, as events print it.
     #[inline]
     pub fn serial(self) -> u32 {
-        self.serial
-    }
-
-    /// The index of its slot.
-    #[inline]
-    fn index(self) -> usize {
-        self.slot.get() as usize
+        self.key.get() - 1
     }
 }
 
@@ -60,7 +52,7 @@ impl<T: Object> Id<T> {
     /// The object as the subject of an event.
     #[inline]
     pub fn subject(self) -> Subject {
-        T::KIND.subject(self.serial)
+        T::KIND.subject(self.serial())
     }
 }
 
@@ -76,7 +68,7 @@ impl<T> Copy for Id<T> {}
 impl<T> PartialEq for Id<T> {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        self.serial == other.serial
+        self.key == other.key
     }
 }
 
@@ -92,19 +84,19 @@ impl<T> PartialOrd for Id<T> {
 impl<T> Ord for Id<T> {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        self.serial.cmp(&other.serial)
+        self.key.cmp(&other.key)
     }
 }
 
 impl<T> Hash for Id<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.serial.hash(state);
+        self.serial().hash(state);
     }
 }
 
 impl<T> fmt::Debug for Id<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", short_name::<T>(), self.serial)
+        write!(f, "{} {}", short_name::<T>(), self.serial())
     }
 }
 
@@ -124,17 +116,16 @@ impl<T: Object> From<Id<T>> for Subject {
 /// Objects of one kind.
 #[derive(Debug)]
 pub struct Slab<T> {
-    /// The first one is never used: ids have no slot zero.
     slots: Vec<Slot<T>>,
-    free: Vec<NonZeroU32>,
+    free: Vec<u32>,
     last_serial: u32,
     live: usize,
 }
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// The serial number that has this slot; 0 when the slot is free.
-    serial: u32,
+    /// The key of the id that has this slot.
+    key: Option<NonZeroU32>,
     object: Option<T>,
 }
 
@@ -143,30 +134,23 @@ impl<T> Slab<T> {
     #[inline]
     pub fn reserve(&mut self) -> Id<T> {
         self.last_serial += 1;
-        let serial = self.last_serial;
+        let key = NonZeroU32::MIN.saturating_add(self.last_serial);
         let slot = if let Some(slot) = self.free.pop() {
-            self.slots[slot.get() as usize].serial = serial;
+            self.slots[slot as usize].key = Some(key);
             slot
         } else {
-            self.add_slot(serial)
+            let slot = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+            self.slots.push(Slot { key: Some(key), object: None });
+            slot
         };
-        Id { slot, serial, of: PhantomData }
-    }
-
-    fn add_slot(&mut self, serial: u32) -> NonZeroU32 {
-        if self.slots.is_empty() {
-            self.slots.push(Slot { serial: 0, object: None });
-        }
-        let slot = u32::try_from(self.slots.len()).ok().and_then(NonZeroU32::new);
-        self.slots.push(Slot { serial, object: None });
-        slot.unwrap_or(NonZeroU32::MAX)
+        Id { slot, key, of: PhantomData }
     }
 
     /// Puts the object of a reserved id in its place.
     #[inline]
     pub fn fill(&mut self, id: Id<T>, object: T) {
-        match self.slots.get_mut(id.index()) {
-            Some(slot) if slot.serial == id.serial && slot.object.is_none() => {
+        match self.slots.get_mut(id.slot as usize) {
+            Some(slot) if slot.key == Some(id.key) && slot.object.is_none() => {
                 slot.object = Some(object);
                 self.live += 1;
             }
@@ -176,11 +160,11 @@ impl<T> Slab<T> {
 
     /// Gives back a reserved id whose object was never created. Its serial number stays used.
     pub fn cancel(&mut self, id: Id<T>) {
-        let slot = self.slots.get_mut(id.index()).filter(|slot| slot.serial == id.serial);
+        let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.key == Some(id.key));
         let Some(slot) = slot.filter(|slot| slot.object.is_none()) else {
             internal_error(format!("{id:?} is cancelled once, while it is reserved"))
         };
-        slot.serial = 0;
+        slot.key = None;
         self.free.push(id.slot);
     }
 
@@ -205,8 +189,8 @@ impl<T> Slab<T> {
     /// The object, if it is live.
     #[inline]
     pub fn get(&self, id: Id<T>) -> Option<&T> {
-        match self.slots.get(id.index()) {
-            Some(slot) if slot.serial == id.serial => slot.object.as_ref(),
+        match self.slots.get(id.slot as usize) {
+            Some(slot) if slot.key == Some(id.key) => slot.object.as_ref(),
             _ => None,
         }
     }
@@ -214,8 +198,8 @@ impl<T> Slab<T> {
     /// The object, if it is live, to change it.
     #[inline]
     pub fn get_mut(&mut self, id: Id<T>) -> Option<&mut T> {
-        match self.slots.get_mut(id.index()) {
-            Some(slot) if slot.serial == id.serial => slot.object.as_mut(),
+        match self.slots.get_mut(id.slot as usize) {
+            Some(slot) if slot.key == Some(id.key) => slot.object.as_mut(),
             _ => None,
         }
     }
@@ -257,8 +241,8 @@ impl<T> Slab<T> {
 
     #[inline]
     fn slot_of_live(&mut self, id: Id<T>) -> Option<&mut Slot<T>> {
-        match self.slots.get_mut(id.index()) {
-            Some(slot) if slot.serial == id.serial && slot.object.is_some() => Some(slot),
+        match self.slots.get_mut(id.slot as usize) {
+            Some(slot) if slot.key == Some(id.key) && slot.object.is_some() => Some(slot),
             _ => None,
         }
     }
@@ -266,7 +250,7 @@ impl<T> Slab<T> {
     /// Makes the slot of a removed object free.
     #[inline]
     fn release_slot(&mut self, id: Id<T>) {
-        self.slots[id.index()].serial = 0;
+        self.slots[id.slot as usize].key = None;
         self.free.push(id.slot);
         self.live -= 1;
     }
@@ -291,7 +275,7 @@ impl<T> Slab<T> {
 
     /// The live object with this serial number. Searches the slab: not for hot paths.
     pub fn find_serial(&self, serial: u32) -> Option<Id<T>> {
-        self.entries().map(|(id, _)| id).find(|id| id.serial == serial)
+        self.entries().map(|(id, _)| id).find(|id| id.serial() == serial)
     }
 
     /// Every live object, in the order of serial numbers.
@@ -304,7 +288,7 @@ impl<T> Slab<T> {
     /// Every live object, in no order that an event may show.
     fn entries(&self) -> impl Iterator<Item = (Id<T>, &T)> {
         (0..).zip(&self.slots).filter_map(|(index, slot)| {
-            let id = Id { slot: NonZeroU32::new(index)?, serial: slot.serial, of: PhantomData };
+            let id = Id { slot: index, key: slot.key?, of: PhantomData };
             slot.object.as_ref().map(|object| (id, object))
         })
     }

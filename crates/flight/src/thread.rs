@@ -1,7 +1,7 @@
 //! The virtual thread of the running code, and the driver call it is in: parts of its
 //! [`ExecutionContext`](crate::ExecutionContext).
 
-use crate::execution_context::with_facts;
+use crate::execution_context::{FactCells, with_facts};
 use crate::level::Irql;
 use crate::{CallScope, Component};
 
@@ -28,6 +28,21 @@ pub struct Call {
     pub submits: bool,
     /// In a submitting call: the first function the driver called at an IRQL too high for it.
     pub misused: Option<&'static str>,
+}
+
+impl Call {
+    /// The value of a thread that was never in a call.
+    pub(crate) const UNUSED: Self = Self {
+        number: 0,
+        process: None,
+        scheduler: false,
+        exclusive: false,
+        marked: false,
+        touched: false,
+        acknowledged: false,
+        submits: false,
+        misused: None,
+    };
 }
 
 /// The component that a broken client rule is attributed to on this thread.
@@ -65,7 +80,7 @@ pub(crate) fn set_current(number: u32) -> u32 {
 /// The number of the current virtual thread, and that of the driver call it is in.
 #[inline]
 pub(crate) fn current_with_call() -> (u32, Option<u32>) {
-    let both = with_facts(|facts| (facts.thread.get(), facts.call.get().map(|call| call.number)));
+    let both = with_facts(|facts| (facts.thread.get(), facts.call().map(|call| call.number)));
     both.unwrap_or((0, None))
 }
 
@@ -85,24 +100,23 @@ pub const DDI_RETURN: &str = "return from a DDI";
 
 /// Marks this thread as inside a driver call, until the guard drops.
 #[derive(Debug)]
-pub struct CallGuard(Option<Call>);
+pub struct CallGuard {
+    /// The call around this one: there is nearly never one.
+    outer: Option<Box<Call>>,
+}
 
 impl CallGuard {
     /// Enters call `number`.
     #[inline]
     pub fn enter(number: u32, scope: &CallScope) -> Self {
-        let call = Call {
-            number,
-            process: scope.process,
-            scheduler: scope.scheduler,
-            exclusive: scope.exclusive,
-            marked: false,
-            touched: false,
-            acknowledged: false,
-            submits: false,
-            misused: None,
+        let CallScope { process, scheduler, exclusive, .. } = *scope;
+        let call = Call { number, process, scheduler, exclusive, ..Call::UNUSED };
+        let enter = |facts: &FactCells| {
+            let outer = facts.is_in_call().then(|| outer_call(facts));
+            facts.set_call(Some(call));
+            outer
         };
-        Self(with_facts(|facts| facts.call.replace(Some(call))).flatten())
+        Self { outer: with_facts(enter).flatten().flatten() }
     }
 
     /// Marks the current call as one that submits work to the hardware.
@@ -125,7 +139,7 @@ impl CallGuard {
     /// The driver call that this thread is in.
     #[inline]
     pub fn current() -> Option<Call> {
-        with_facts(|facts| facts.call.get()).flatten()
+        with_facts(FactCells::call).flatten()
     }
 
     /// Records that the current call accessed hardware. Called by the registers.
@@ -147,16 +161,22 @@ impl CallGuard {
 impl Drop for CallGuard {
     #[inline]
     fn drop(&mut self) {
-        with_facts(|facts| facts.call.set(self.0));
+        with_facts(|facts| facts.set_call(self.outer.take().map(|outer| *outer)));
     }
+}
+
+/// The current call, to be restored when the next one returns.
+#[cold]
+fn outer_call(facts: &FactCells) -> Option<Box<Call>> {
+    facts.call().map(Box::new)
 }
 
 /// Changes the current call, if there is one.
 fn change_call<R>(body: impl FnOnce(&mut Call) -> R) -> Option<R> {
     with_facts(|facts| {
-        let mut call = facts.call.get()?;
+        let mut call = facts.call()?;
         let result = body(&mut call);
-        facts.call.set(Some(call));
+        facts.set_call(Some(call));
         Some(result)
     })
     .flatten()

@@ -3,9 +3,8 @@
 
 use crate::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{
-    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
-    Drain, DriverDevice, DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport,
-    OpenAllocationArgs,
+    AllocationInfo, CreateAllocationArgs, DestroyAllocationArgs, Drain, DriverDevice,
+    DriverResource, DriverResult, DriverView, Features, HandleSlot, Miniport, OpenAllocationArgs,
 };
 use crate::kernel::{DriverSetup, Kernel};
 use crate::lifetime::create::CreateAllocationRequest;
@@ -54,12 +53,11 @@ impl Miniport for TinyDriver {
     fn create_allocations(
         &self,
         _at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         let info = AllocationInfo { size: 4096, ..AllocationInfo::default() };
-        let new = args.allocations.into_iter();
-        let allocations = new.map(|allocation| (allocation.slot.fill(2), info)).collect();
-        Ok(CreatedAllocations { allocations, resource: None })
+        args.allocations.iter_mut().for_each(|new| new.fill(2, info));
+        Ok(None)
     }
 
     fn destroy_allocations(
@@ -73,9 +71,10 @@ impl Miniport for TinyDriver {
     fn open_allocations(
         &self,
         _at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
-        Ok(args.views.into_iter().map(|view| view.slot.fill(3)).collect())
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
+        args.views.iter_mut().for_each(|new| new.fill(3));
+        Ok(())
     }
 
     fn close_allocations(

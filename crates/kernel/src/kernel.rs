@@ -161,6 +161,7 @@ impl Kernel {
     }
 
     /// Logs that the object of a driver handle is destroyed.
+    #[inline]
     pub(crate) fn end_driver_handle(&self, driver_handle: usize, of: Subject, alone: bool) {
         if driver_handle == 0 || !self.log.is_enabled() {
             return;

@@ -180,6 +180,7 @@ impl KernelState {
 /// What lower folders ask about the state of higher ones.
 impl KernelState {
     /// Whether a job may be there to be done.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.lifetime.has_jobs()
             || self.memory.has_paging_work()

@@ -18,16 +18,16 @@ use abi::display::{
 };
 use flight::{Component, RuleId};
 use kernel::miniport::{
-    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
-    Drain, DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
-    OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
+    AllocationInfo, CreateAllocationArgs, DestroyAllocationArgs, Drain, DriverAllocation,
+    DriverDevice, DriverError, DriverResource, DriverResult, DriverView, OpenAllocationArgs,
+    OwningResource, ResourceDisposition, SurfaceInfo,
 };
 
 impl TableDriver {
     pub(crate) fn call_create_allocation(
         &self,
-        create_args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        create_args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         let call = self.table.DxgkDdiCreateAllocation.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         let CreateAllocationArgs { allocations, resource, private: common } = create_args;
@@ -41,7 +41,7 @@ impl TableDriver {
             ..DXGK_ALLOCATIONINFO::ZERO
         };
         let mut infos = ShownList::new(own.iter_mut().map(info).collect());
-        let (before, home) = match resource {
+        let (before, home) = match resource.take() {
             None => (0, None),
             Some(OwningResource::New(slot)) => (0, Some((slot, true))),
             Some(OwningResource::Existing(handle, slot)) => (handle.as_raw(), Some((slot, false))),
@@ -70,16 +70,13 @@ impl TableDriver {
         common.copy_from_slice(&shared.bytes());
         let primaries = allocations.iter().map(|new_allocation| new_allocation.primary);
         flags::judge(door.services(), infos.iter().zip(primaries));
-        let created = allocations.into_iter().zip(own).zip(infos).map(|((new, private), info)| {
+        for ((new, private), info) in allocations.iter_mut().zip(own).zip(infos) {
             new.private.copy_from_slice(&private.bytes());
-            (new.slot.fill(info.hAllocation.expose_provenance()), allocation_info(&info))
-        });
+            new.fill(info.hAllocation.expose_provenance(), allocation_info(&info));
+        }
         let after = args.hResource.expose_provenance();
         let changed = home.filter(|(_, new)| *new || after != before);
-        Ok(CreatedAllocations {
-            allocations: created.collect(),
-            resource: changed.map(|(slot, _)| slot.fill(after)),
-        })
+        Ok(changed.map(|(slot, _)| slot.fill(after)))
     }
 
     pub(crate) fn call_destroy_allocation(
@@ -163,11 +160,12 @@ impl TableDriver {
 
     pub(crate) fn call_open_allocation(
         &self,
-        open_args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        open_args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         let call = self.table.DxgkDdiOpenAllocation.ok_or(DriverError::NoEntryPoint)?;
         let door = self.adapter()?.door;
         let OpenAllocationArgs { device, views, create, read_only, private: common } = open_args;
+        let (create, read_only) = (*create, *read_only);
         let mut shared = PrivateData::copy(common)?;
         let copies = views.iter().map(|new_view| PrivateData::copy(new_view.private));
         let mut own = copies.collect::<DriverResult<Vec<_>>>()?;
@@ -205,11 +203,11 @@ impl TableDriver {
         for private in &own {
             judge_private_data(&door, private);
         }
-        let opened = views.into_iter().zip(own).zip(infos).map(|((new, private), info)| {
+        for ((new, private), info) in views.iter_mut().zip(own).zip(infos) {
             new.private.copy_from_slice(&private.bytes());
-            new.slot.fill(info.hDeviceSpecificAllocation.expose_provenance())
-        });
-        Ok(opened.collect())
+            new.fill(info.hDeviceSpecificAllocation.expose_provenance());
+        }
+        Ok(())
     }
 
     pub(crate) fn call_close_allocation(

@@ -17,11 +17,11 @@ use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CallList, CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
-    CreatedAllocations, DestroyAllocationArgs, Drain, DriverAllocation, DriverContext,
-    DriverDevice, DriverError, DriverKind, DriverProcess, DriverResource, DriverResult, DriverView,
-    EscapeArgs, Features, Generation, HandleSlot, Interrupt, Miniport, OpenAllocationArgs,
-    StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
+    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
+    DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DriverKind, DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features,
+    Generation, HandleSlot, Interrupt, Miniport, OpenAllocationArgs, StandardAllocationArgs,
+    SubmitCommandVirtualArgs, SurfaceInfo,
 };
 use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
@@ -435,8 +435,8 @@ impl Miniport for TableDriver {
     fn create_allocations(
         &self,
         _at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.call_create_allocation(args)
     }
 
@@ -459,8 +459,8 @@ impl Miniport for TableDriver {
     fn open_allocations(
         &self,
         _at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         self.call_open_allocation(args)
     }
 

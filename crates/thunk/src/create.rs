@@ -280,18 +280,19 @@ unsafe fn create<E: Element>(
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    let arguments = unsafe { read_mut(args) }?;
-    let list = list(&arguments);
-    if arguments.NumAllocations == 1 && is_plain(&arguments) {
+    let read = unsafe { read_mut(args) }?;
+    let mut one = CreateArguments { args: read, infos: CallList::new(), standard: None };
+    let list = list(&one.args);
+    if one.args.NumAllocations == 1 && is_plain(&one.args) {
         // SAFETY: The caller's contract.
         let element = unsafe { read_mut(list) }?;
-        let infos = CallList::from_buf([element.info()]);
-        let one = CreateArguments { args: arguments, infos, standard: None };
+        one.infos.push(element.info());
         if one.is_usual() {
             // SAFETY: The caller's contract.
             return unsafe { create_one(session, at, args, &one, (list, element)) };
         }
     }
+    let arguments = one.args;
     // SAFETY: The caller's contract.
     let mut elements =
         unsafe { read_small_list_mut::<_, 1>(list, check_count(session, &arguments)?) }?;

@@ -221,10 +221,10 @@ unsafe fn open<E: Element>(
             total.cast::<u8>().wrapping_add(written).cast(),
             to_u32(private.len())?,
         );
+        // SAFETY: The caller's contract.
+        unsafe { write_bytes(total.cast::<u8>().wrapping_add(written).cast(), private) }?;
         written += private.len();
     }
-    // SAFETY: The caller's contract.
-    unsafe { write_bytes(total, &opened.privates.iter().flatten().copied().collect::<Vec<u8>>()) }?;
     // SAFETY: The caller's contract.
     unsafe { write_bytes(args_now.pPrivateRuntimeData, &opened.runtime) }?;
     // SAFETY: The caller's contract.

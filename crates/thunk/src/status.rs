@@ -68,21 +68,27 @@ pub(crate) enum HandleArgument {
 }
 
 /// Converts the kernel's result to a status and judges the rules of the call.
+#[inline]
 pub(crate) fn map_error<T>(
     session: &Session,
     error_rules: ErrorRules,
     map_error: Result<T, KernelError>,
 ) -> Result<T, NTSTATUS> {
-    let error = match map_error {
+    match map_error {
         Ok(value) => {
             if session.log().is_enabled() {
                 error_rules.rules().for_each(|(rule, _)| session.log().count_kept(rule));
             }
-            return Ok(value);
+            Ok(value)
         }
-        Err(error) => error,
-    };
-    let Explained { status, breach } = explain(&error);
+        Err(error) => Err(judge_error(session, error_rules, &error)),
+    }
+}
+
+/// Judges the rules of a call that failed, and returns its status.
+#[cold]
+fn judge_error(session: &Session, error_rules: ErrorRules, error: &KernelError) -> NTSTATUS {
+    let Explained { status, breach } = explain(error);
     let broken = breach.and_then(|(rules, sentence)| Some((error_rules.first(rules)?, sentence)));
     for rule in error_rules.rules() {
         let sentence = match &broken {
@@ -91,7 +97,7 @@ pub(crate) fn map_error<T>(
         };
         session.judge(rule.0, rule.1, sentence);
     }
-    Err(status)
+    status
 }
 
 /// The status of an error, for calls that judge no rule on it.

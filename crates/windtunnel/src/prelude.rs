@@ -11,10 +11,10 @@ pub use kernel::callbacks::KernelCallbacks;
 pub use kernel::context::Context;
 pub use kernel::device::Device;
 pub use kernel::miniport::{
-    AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, CreatedAllocations,
-    DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
-    DriverHandle, DriverResource, DriverResult, DriverView, Features, Generation, HandleSlot,
-    Miniport, NewAllocation, NewView, OpenAllocationArgs, OwningResource, ResourceDisposition,
+    AllocationInfo, CallList, CreateAllocationArgs, CreateContextArgs, DestroyAllocationArgs,
+    Drain, DriverAllocation, DriverContext, DriverDevice, DriverError, DriverHandle,
+    DriverResource, DriverResult, DriverView, Features, Generation, HandleSlot, Miniport,
+    NewAllocation, NewView, OpenAllocationArgs, OwningResource, ResourceDisposition,
     StandardAllocationArgs, StandardPrivateData, SubmitCommandVirtualArgs, SurfaceInfo,
 };
 pub use kernel::resource::Resource;

@@ -2,7 +2,7 @@
 
 use flight::Passive;
 use kernel::miniport::{
-    AllocationInfo, CreateAllocationArgs, CreatedAllocations, DriverError, DriverResult, Features,
+    AllocationInfo, CreateAllocationArgs, DriverError, DriverResource, DriverResult, Features,
     Miniport,
 };
 use kernel::mmu::{MmuFeatures, UpdateMode};
@@ -55,13 +55,13 @@ impl Miniport for Memory {
     fn create_allocations(
         &self,
         at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
-        let mut created = self.inner.create_allocations(at, args)?;
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
+        let resource = self.inner.create_allocations(at, args)?;
         if let Fault::CreateAllocation(wrong) = self.fault {
-            created.allocations.iter_mut().for_each(|(_, layout)| wrong(layout));
+            args.allocations.iter_mut().for_each(|new| wrong(&mut new.info));
         }
-        Ok(created)
+        Ok(resource)
     }
 
     fn build_paging_buffer(

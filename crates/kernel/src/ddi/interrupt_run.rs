@@ -189,8 +189,11 @@ impl InterruptRunGuard<'_> {
 }
 
 impl Drop for InterruptRunGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.remove();
+        if self.1.is_some() {
+            self.remove();
+        }
     }
 }
 

@@ -159,7 +159,7 @@ pub struct StandardPrivateData {
 
 /// Arguments of a create call (`DXGKARG_CREATEALLOCATION`).
 pub struct CreateAllocationArgs<'a> {
-    /// The allocations, in the client's order.
+    /// The allocations, in the client's order. The driver fills each.
     pub allocations: CallList<NewAllocation<'a>>,
     /// The resource they belong to, if any.
     pub resource: Option<OwningResource<'a>>,
@@ -167,15 +167,39 @@ pub struct CreateAllocationArgs<'a> {
     pub private: &'a mut [u8],
 }
 
-/// One allocation to create.
+/// One allocation to create. What the driver returns for it is written in place, because a
+/// description is large.
 pub struct NewAllocation<'a> {
     /// Its private data. The driver may edit it.
     pub private: &'a mut [u8],
     /// Whether it is a primary, to be shown on a display. WINDOWS: a driver knows this only from
     /// its private data; the kernel knows it from the client.
     pub primary: bool,
-    /// The slot for its driver handle.
-    pub slot: HandleSlot<'a, Allocation>,
+    /// Its driver handle, once the driver has created it.
+    pub(crate) driver_handle: Option<DriverAllocation>,
+    /// The driver's description of it.
+    pub info: AllocationInfo,
+}
+
+impl<'a> NewAllocation<'a> {
+    #[inline]
+    pub(crate) fn new(private: &'a mut [u8], primary: bool) -> Self {
+        Self { private, primary, driver_handle: None, info: AllocationInfo::default() }
+    }
+
+    /// Sets the driver handle and the description.
+    #[inline]
+    pub fn fill(&mut self, driver_handle: usize, info: AllocationInfo) {
+        self.info = info;
+        self.set_driver_handle(driver_handle);
+    }
+
+    /// Sets the driver handle of an allocation that is described already. Without one, the
+    /// allocation is not created.
+    #[inline]
+    pub fn set_driver_handle(&mut self, driver_handle: usize) {
+        self.driver_handle = Some(HandleSlot::new().fill(driver_handle));
+    }
 }
 
 /// The resource that new allocations belong to.
@@ -184,14 +208,6 @@ pub enum OwningResource<'a> {
     New(HandleSlot<'a, Resource>),
     /// An existing resource: its driver handle, with a slot to replace it.
     Existing(&'a DriverResource, HandleSlot<'a, Resource>),
-}
-
-/// The result of a create call.
-pub struct CreatedAllocations {
-    /// Each allocation's driver handle and description.
-    pub allocations: CallList<(DriverAllocation, AllocationInfo)>,
-    /// The resource's driver handle, if the resource is new or its handle changed.
-    pub resource: Option<DriverResource>,
 }
 
 /// A driver's description of an allocation (`DXGK_ALLOCATIONINFO`).
@@ -241,7 +257,7 @@ pub enum ResourceDisposition<'a> {
 pub struct OpenAllocationArgs<'a> {
     /// The device.
     pub device: &'a DriverDevice,
-    /// Each allocation, in order.
+    /// Each allocation, in order. The driver fills each.
     pub views: CallList<NewView<'a>>,
     /// Whether this is part of the create call.
     pub create: bool,
@@ -257,8 +273,21 @@ pub struct NewView<'a> {
     pub handle: Handle,
     /// The allocation's private data. Edits take effect only in a create call.
     pub private: &'a mut [u8],
-    /// The slot for its driver handle.
-    pub slot: HandleSlot<'a, View>,
+    /// Its driver handle, once the driver has opened it.
+    pub(crate) driver_handle: Option<DriverView>,
+}
+
+impl<'a> NewView<'a> {
+    #[inline]
+    pub(crate) fn new(handle: Handle, private: &'a mut [u8]) -> Self {
+        Self { handle, private, driver_handle: None }
+    }
+
+    /// Sets the driver handle. Without this, it is NULL.
+    #[inline]
+    pub fn fill(&mut self, driver_handle: usize) {
+        self.driver_handle = Some(HandleSlot::new().fill(driver_handle));
+    }
 }
 
 /// Arguments of an escape call (`DXGKARG_ESCAPE`). The driver replies in the private data.

@@ -9,6 +9,7 @@
 //! 1. A permit has all its keys. No thread holds one key while it waits for another, so permits
 //!    cannot deadlock.
 //! 2. A key is held exclusively by one permit, or shared by any number.
+#![expect(clippy::inline_always, reason = "steps of the path of one allocation")]
 
 use crate::adapter::power::PowerStatus;
 use crate::adapter::start::Adapter;
@@ -60,7 +61,7 @@ enum ProcessKey {
 /// The held keys and the threads that wait for keys. The lists are short: a few keys per thread.
 #[derive(Debug, Default)]
 pub(crate) struct PermitTable {
-    /// Adapters with a permit.
+    /// Adapters with a permit, and places of adapters that had one.
     adapters: Vec<HeldAdapter>,
     processes: Vec<ProcessKey>,
     resources: Vec<Id<Resource>>,
@@ -73,8 +74,10 @@ pub(crate) struct PermitTable {
 #[derive(Debug)]
 struct HeldAdapter {
     adapter: Id<Adapter>,
-    /// The number of permits that share the adapter; `None` if one has it exclusively.
-    shared: Option<u32>,
+    /// The number of permits of the adapter: zero if the place is free.
+    permits: u32,
+    /// Whether one permit has the adapter exclusively.
+    exclusive: bool,
     /// Whether the scheduler's key is held.
     scheduler: bool,
 }
@@ -174,7 +177,7 @@ impl fmt::Display for PermitKeys {
 
 impl PermitTable {
     /// Acquires all keys, or none.
-    #[inline]
+    #[inline(always)]
     fn acquire(&mut self, keys: &PermitKeys) -> bool {
         let closed = !self.closed_adapters.is_empty() && self.is_closed(keys.adapter);
         !closed && self.acquire_nested(keys)
@@ -196,7 +199,7 @@ impl PermitTable {
     }
 
     /// Acquires all keys, or none, even if the adapter is closed.
-    #[inline]
+    #[inline(always)]
     fn acquire_nested(&mut self, keys: &PermitKeys) -> bool {
         if keys.process.is_some_and(|process| self.processes.contains(&process))
             || keys.resource.is_some_and(|resource| self.resources.contains(&resource))
@@ -206,17 +209,22 @@ impl PermitTable {
         let scheduler = keys.class == ThreadingLevel::OneScheduler;
         let exclusive = keys.class.is_exclusive();
         match self.adapters.iter_mut().find(|held| held.adapter == keys.adapter) {
-            Some(HeldAdapter { shared: Some(count), scheduler: held, .. })
-                if !(exclusive || (*held && scheduler)) =>
-            {
-                *count += 1;
-                *held |= scheduler;
+            Some(held) if held.permits == 0 => {
+                *held = HeldAdapter { adapter: keys.adapter, permits: 1, exclusive, scheduler };
             }
-            Some(_) => return false,
-            None => {
-                let shared = (!exclusive).then_some(1);
-                self.adapters.push(HeldAdapter { adapter: keys.adapter, shared, scheduler });
+            Some(held) => {
+                if held.exclusive || exclusive || (held.scheduler && scheduler) {
+                    return false;
+                }
+                held.permits += 1;
+                held.scheduler |= scheduler;
             }
+            None => self.add_adapter(HeldAdapter {
+                adapter: keys.adapter,
+                permits: 1,
+                exclusive,
+                scheduler,
+            }),
         }
         if let Some(process) = keys.process {
             self.processes.push(process);
@@ -225,6 +233,15 @@ impl PermitTable {
             self.resources.push(resource);
         }
         true
+    }
+
+    /// Adds an adapter, in a free place if there is one.
+    #[cold]
+    fn add_adapter(&mut self, added: HeldAdapter) {
+        match self.adapters.iter_mut().find(|held| held.permits == 0) {
+            Some(free) => *free = added,
+            None => self.adapters.push(added),
+        }
     }
 
     /// Releases keys.
@@ -238,10 +255,7 @@ impl PermitTable {
         }
         if let Some(held) = self.adapters.iter_mut().find(|held| held.adapter == keys.adapter) {
             held.scheduler &= keys.class != ThreadingLevel::OneScheduler;
-            match &mut held.shared {
-                Some(count) if *count > 1 => *count -= 1,
-                _ => remove_first(&mut self.adapters, |held| held.adapter == keys.adapter),
-            }
+            held.permits -= 1;
         }
     }
 }
@@ -286,7 +300,7 @@ impl Kernel {
     }
 
     /// Returns a permit if it is available now. The permit must be released or outlive the guard.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_acquire_permit(
         &self,
         state: &mut KernelState,
@@ -392,7 +406,7 @@ impl DdiPermit<'_> {
     }
 
     /// Releases the keys while the caller has the state locked.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(mut self, state: &mut KernelState) {
         if let Some(kernel) = self.kernel.take() {
             kernel.release_keys(state, &self.keys);
@@ -401,7 +415,7 @@ impl DdiPermit<'_> {
 }
 
 impl Kernel {
-    #[inline]
+    #[inline(always)]
     fn release_keys(&self, state: &mut KernelState, keys: &PermitKeys) {
         state.permits.release(keys);
         // Mostly no thread waits.

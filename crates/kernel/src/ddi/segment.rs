@@ -14,7 +14,7 @@ impl SegmentSet {
 
     /// Whether the set has the segment.
     pub fn has(self, number: u32) -> bool {
-        self.0 & Self::of(&[number]).0 != 0
+        (1..=u32::BITS).contains(&number) && self.0 >> (number - 1) & 1 != 0
     }
 
     /// Whether the set is empty.
@@ -24,7 +24,12 @@ impl SegmentSet {
 
     /// The segment numbers, in order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
-        (1..=32).filter(move |number| self.has(*number))
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let number = left.trailing_zeros() + 1;
+            left &= left.wrapping_sub(1); // Without its lowest bit.
+            (number <= u32::BITS).then_some(number)
+        })
     }
 }
 

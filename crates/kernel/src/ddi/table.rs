@@ -7,11 +7,11 @@ use super::{CallDetails, Driver, no_details};
 use crate::adapter::power::SetPowerArgs;
 use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{
-    CallList, CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
-    CreatedAllocations, DestroyAllocationArgs, Drain, DriverAllocation, DriverContext,
-    DriverDevice, DriverError, DriverKind, DriverProcess, DriverResource, DriverResult, DriverView,
-    EscapeArgs, Features, Generation, HandleSlot, Interrupt, OpenAllocationArgs,
-    StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
+    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
+    DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DriverKind, DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features,
+    Generation, HandleSlot, Interrupt, OpenAllocationArgs, StandardAllocationArgs,
+    SubmitCommandVirtualArgs, SurfaceInfo,
 };
 use crate::ddi::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use crate::ddi::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
@@ -154,7 +154,7 @@ ddi! {
         ///
         /// After a failure none of them exists, and no destroy call follows: the driver undoes its
         /// partial work.
-        details fn create_allocations(args: CreateAllocationArgs<'_>) -> CreatedAllocations;
+        details fn create_allocations(args: &mut CreateAllocationArgs<'_>) -> Option<DriverResource>;
     }
     DxgkDdiDestroyAllocation: Passive, Zero, any {
         /// Destroys allocations, and their resource with its last allocations. Returns the
@@ -170,7 +170,7 @@ ddi! {
     }
     DxgkDdiOpenAllocation: Passive, Zero, [Invalid, NoMemory, Mismatch] {
         /// Opens allocations for a device, and returns a handle for each.
-        details fn open_allocations(args: OpenAllocationArgs<'_>) -> CallList<DriverView>;
+        details fn open_allocations(args: &mut OpenAllocationArgs<'_>);
     }
     DxgkDdiCloseAllocation: Passive, Zero, any {
         /// Closes views of a device, all allocations of a resource at once.

@@ -8,8 +8,8 @@ use crate::base::digest::digest;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::ddi::miniport::{
-    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DriverError,
-    DriverResource, HandleSlot, NewAllocation, OwningResource, PrivateData, StandardAllocationArgs,
+    AllocationInfo, CallList, CreateAllocationArgs, DriverAllocation, DriverError, DriverResource,
+    HandleSlot, NewAllocation, OwningResource, PrivateData, StandardAllocationArgs,
     StandardPrivateData, collect_few,
 };
 use crate::ddi::operation::PAGE;
@@ -100,6 +100,13 @@ pub(crate) struct ResourceTarget {
     pub(crate) resource: Id<Resource>,
     pub(crate) view: Id<ResourceView>,
     pub(crate) created: bool,
+}
+
+/// What a driver has created: each allocation's driver handle and description, and the resource's
+/// driver handle, if the resource is new or its handle changed.
+pub(crate) struct CreatedAllocations {
+    pub(crate) allocations: CallList<(DriverAllocation, AllocationInfo)>,
+    pub(crate) resource: Option<DriverResource>,
 }
 
 /// Digests of private data, one per allocation; none if the log is disabled.
@@ -254,9 +261,9 @@ impl Kernel {
         let private = request.allocations.iter_mut().map(|private| &mut private[..]);
         let allocations = private.enumerate().map(|(place, private)| {
             let primary = primaries.contains(&place);
-            NewAllocation { private, primary, slot: HandleSlot::new() }
+            NewAllocation::new(private, primary)
         });
-        let args = CreateAllocationArgs {
+        let mut args = CreateAllocationArgs {
             allocations: collect_few(allocations),
             resource,
             private: &mut request.private,
@@ -277,12 +284,13 @@ impl Kernel {
         };
         let details =
             CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
-        let mut created = driver.create_allocations(at, permit, details, args);
+        let mut resource = driver.create_allocations(at, permit, details, &mut args);
+        // The driver may have created fewer, the first ones.
+        let created = |new: &mut NewAllocation<'_>| Some((new.driver_handle.take()?, new.info));
+        let allocations = collect_few(args.allocations.iter_mut().map_while(created));
+        drop(args);
         if let (Some(place), Some(driver_handle)) = (creating.joins, known) {
-            let changed = created
-                .as_mut()
-                .ok()
-                .and_then(|created_allocations| created_allocations.resource.take());
+            let changed = resource.as_mut().ok().and_then(Option::take);
             let old = driver_handle.as_raw();
             let mut state = self.state.lock();
             self.set_resource_handle(
@@ -292,7 +300,7 @@ impl Kernel {
                 changed.unwrap_or(driver_handle),
             );
         }
-        Ok((created?, seen))
+        Ok((CreatedAllocations { allocations, resource: resource? }, seen))
     }
 
     /// Digests of private data for events; none if the log is disabled.

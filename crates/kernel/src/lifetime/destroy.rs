@@ -7,6 +7,7 @@
 //!    own.
 //! 3. A resource is destroyed with the last of its members, once no device has a view of it. Its
 //!    driver handle is taken out, lent or moved, and put back under the resource's permit key.
+#![expect(clippy::inline_always, reason = "steps of the path of one allocation")]
 
 use crate::base::id_list::{Id, IdList};
 use crate::ddi::miniport::{
@@ -17,6 +18,7 @@ use crate::ddi::permit::DdiPermit;
 use crate::ddi::{CallDetails, Driver};
 use crate::kernel::Kernel;
 use crate::lifetime::device::Device;
+use crate::lifetime::nt_object::is_resource_nt_held;
 use crate::lifetime::process::Process;
 use crate::lifetime::retire::Retirement;
 use crate::lock::StateGuard;
@@ -45,6 +47,7 @@ type DriverHandles = SmallVec<[Option<usize>; 2]>;
 impl Kernel {
     /// Closes the views of an idle retirement and destroys the allocations they were the last views
     /// of. Returns with the state locked.
+    #[inline(always)]
     pub(crate) fn finish_retirement<'k>(
         &'k self,
         at: &mut Passive,
@@ -52,27 +55,26 @@ impl Kernel {
         mut state: StateGuard<'k, KernelState>,
         number: Id<Retirement>,
     ) -> StateGuard<'k, KernelState> {
-        let it = &mut state.lifetime.retirements[number];
-        let (device, resource_view) = (it.device, it.resource_view);
-        let views = std::mem::take(&mut it.views);
         #[cfg(shuttle)]
-        let state = {
+        {
+            let views = state.lifetime.retirements[number].views.clone();
             drop(state);
             self.destroy_too_early(at, scope, &views);
-            self.state.lock()
+            state = self.state.lock();
+        }
+        let it = &mut state.lifetime.retirements[number];
+        let (device, resource_view) = (it.device, it.resource_view);
+        // The retirement lists no view that is removed.
+        let mut state = if let (&[view], None) = (&it.views[..], it.resource) {
+            it.views.clear();
+            self.end_standalone(at, scope, state, device, view)
+        } else {
+            let views = std::mem::take(&mut it.views);
+            let (orphans, mut state) = self.close_views(at, scope, state, device, &views);
+            let ended_resource = resource_view
+                .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
+            self.destroy_orphans(at, scope, state, &orphans, ended_resource)
         };
-        let state = match (&views[..], resource_view) {
-            (&[view], None) if state.is_standalone(view) => {
-                self.end_standalone(at, scope, state, device, view)
-            }
-            _ => {
-                let (orphans, mut state) = self.close_views(at, scope, state, device, &views);
-                let ended_resource = resource_view
-                    .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
-                self.destroy_orphans(at, scope, state, &orphans, ended_resource)
-            }
-        };
-        let mut state = state;
         self.log.emit(number.subject(), || EventKind::RetireDone {});
         let waiter = state.lifetime.retirements.discard(number, |over| over.waiter.clone());
         self.finish_device_retirement(&mut state, device);
@@ -83,6 +85,7 @@ impl Kernel {
     }
 
     /// Counts down the device's retirements, and wakes the threads that wait for the last one.
+    #[inline(always)]
     fn finish_device_retirement(&self, state: &mut KernelState, device: Id<Device>) {
         state.devices[device].retiring -= 1;
         self.wake_all(state);
@@ -90,7 +93,7 @@ impl Kernel {
 
     /// Closes the view of an allocation without a resource, and destroys the allocation if that was
     /// its last view: the usual retirement, by the same steps as any other, without lists.
-    #[inline]
+    #[inline(always)]
     fn end_standalone<'k>(
         &'k self,
         at: &mut Passive,
@@ -100,10 +103,12 @@ impl Kernel {
         view: Id<View>,
     ) -> StateGuard<'k, KernelState> {
         let views = [view];
-        let mut handles = [self.begin_close(&mut state, view, &views)];
-        let given = handles[0].as_ref().map(DriverHandle::as_raw);
+        let (driver_handle, shared) = self.begin_close(&mut state, view, &views);
+        let given = driver_handle.as_ref().map(DriverHandle::as_raw);
+        let mut handles = [driver_handle];
         let lent = state.lend_device(scope, device);
-        let watched = state.surviving_allocations(device, &views, &views);
+        let watched =
+            if shared { state.surviving_allocations(device, &views, &views) } else { Vec::new() };
         drop(state);
         if given.is_some() {
             self.call_close_allocation(at, scope, (device, lent), &views, &mut handles, &watched);
@@ -125,13 +130,19 @@ impl Kernel {
     ) -> (IdList<Allocation>, StateGuard<'k, KernelState>) {
         let mut closing = IdList::from(views);
         closing.sort_unstable();
-        let begin = |view: &Id<View>| self.begin_close(&mut state, *view, &closing);
+        let mut shared = false;
+        let begin = |view: &Id<View>| {
+            let (driver_handle, has_others) = self.begin_close(&mut state, *view, &closing);
+            shared |= has_others;
+            driver_handle
+        };
         let mut handles: CallList<Option<DriverView>> = collect_few(views.iter().map(begin));
         let given: DriverHandles =
             handles.iter().map(|handle| handle.as_ref().map(DriverHandle::as_raw)).collect();
         handles.retain(|handle| handle.is_some());
         let lent = state.lend_device(scope, device);
-        let watched = state.surviving_allocations(device, &closing, views);
+        let watched =
+            if shared { state.surviving_allocations(device, &closing, views) } else { Vec::new() };
         drop(state);
         if !handles.is_empty() {
             self.call_close_allocation(at, scope, (device, lent), views, &mut handles, &watched);
@@ -145,24 +156,25 @@ impl Kernel {
     }
 
     /// Decommits the allocation of a view if that is its last view; `closing` are the views that
-    /// are closed together, in order. Takes the driver handle of the view.
-    #[inline]
+    /// are closed together, in order. Takes the driver handle of the view, and returns whether the
+    /// allocation has other views, too.
+    #[inline(always)]
     fn begin_close(
         &self,
         state: &mut KernelState,
         view: Id<View>,
         closing: &[Id<View>],
-    ) -> Option<DriverView> {
+    ) -> (Option<DriverView>, bool) {
         let it = &mut state.views[view];
         let (number, driver_handle) = (it.allocation, it.driver_handle.take());
         // The planted bug of these builds destroys an allocation before its views.
         #[cfg(shuttle)]
         if state.allocations.get(number).is_none() {
-            return driver_handle;
+            return (driver_handle, false);
         }
-        let held = state.is_nt_held(number);
         let it = &mut state.allocations[number];
-        if !held
+        let shared = it.views.len() > 1;
+        if !is_resource_nt_held(&state.resources, it.resource)
             && !it.decommitted
             && it.views.iter().all(|view| closing.binary_search(view).is_ok())
         {
@@ -170,11 +182,11 @@ impl Kernel {
             self.release_memory(state, number);
             self.log.emit(number.subject(), || EventKind::AllocationDecommitted {});
         }
-        driver_handle
+        (driver_handle, shared)
     }
 
     /// Removes a closed view. Returns its allocation if that was its last view.
-    #[inline]
+    #[inline(always)]
     fn end_close(
         &self,
         state: &mut KernelState,
@@ -186,6 +198,7 @@ impl Kernel {
     }
 
     /// Logs that a view is closed, if it was ever opened.
+    #[inline(always)]
     fn log_close(&self, view: Id<View>, driver_handle: Option<usize>) {
         if let Some(driver_handle) = driver_handle {
             self.log.emit(view.subject(), || EventKind::ViewClosed {});
@@ -194,7 +207,7 @@ impl Kernel {
     }
 
     /// Releases the memory of an allocation.
-    #[inline]
+    #[inline(always)]
     fn release_memory(&self, state: &mut KernelState, allocation: Id<Allocation>) {
         let it = state.allocations.get_mut(allocation);
         if let Some(it) = it.filter(|it| it.extent.is_some() || it.renames.is_some()) {
@@ -205,7 +218,7 @@ impl Kernel {
     }
 
     /// One call of `DxgkDdiCloseAllocation`, with the device's driver handle.
-    #[inline]
+    #[inline(always)]
     fn call_close_allocation(
         &self,
         at: &mut Passive,
@@ -234,6 +247,7 @@ impl Kernel {
     }
 
     /// Judges that, after a close, the allocation's driver data does not reference the device's.
+    #[inline(always)]
     fn judge_references(
         &self,
         driver: &Driver,
@@ -261,10 +275,10 @@ impl Kernel {
         view: Id<ResourceView>,
     ) -> Option<Id<Resource>> {
         let it = state.resource_views.remove(view);
-        state.devices[it.device].resource_views.remove(&view);
+        state.remove_device_view(&it);
         self.log.emit(view.subject(), || EventKind::ResourceViewClosed {});
         let resource = &mut state.resources[it.resource];
-        resource.views.remove(&view);
+        resource.views.remove(view);
         resource.is_unreferenced().then_some(it.resource)
     }
 
@@ -318,7 +332,7 @@ impl Kernel {
     }
 
     /// Destroys an allocation without a resource, in a driver call of its own.
-    #[inline]
+    #[inline(always)]
     fn destroy_standalone<'k>(
         &'k self,
         at: &mut Passive,
@@ -385,7 +399,7 @@ impl Kernel {
     ///
     /// WINDOWS: if the driver returns a failure, the allocations are destroyed all the same, and
     /// are not passed to the driver again (our decision; observation is silent).
-    #[inline]
+    #[inline(always)]
     fn call_destroy_allocation(
         at: &mut Passive,
         scope: &DestroyScope<'_>,
@@ -412,7 +426,7 @@ impl Kernel {
     }
 
     /// Removes an allocation that the driver has destroyed.
-    #[inline]
+    #[inline(always)]
     fn end_allocation(&self, state: &mut KernelState, number: Id<Allocation>, given: usize) {
         // An allocation that was never opened still has memory.
         self.release_memory(state, number);
@@ -444,6 +458,7 @@ impl Kernel {
 
 impl KernelState {
     /// The driver handle of a device, for a caller that is not inside the device.
+    #[inline(always)]
     fn lend_device(
         &self,
         scope: &DestroyScope<'_>,
@@ -453,15 +468,9 @@ impl KernelState {
     }
 
     /// Takes an allocation's driver handle, for the call that destroys it.
+    #[inline(always)]
     fn take_driver_handle(&mut self, allocation: Id<Allocation>) -> Option<DriverAllocation> {
         self.allocations.get_mut(allocation).and_then(|allocation| allocation.driver_handle.take())
-    }
-
-    /// Whether the allocation of a view belongs to no resource.
-    #[inline]
-    fn is_standalone(&self, view: Id<View>) -> bool {
-        let allocation = self.allocations.get(self.views[view].allocation);
-        allocation.is_some_and(|allocation| allocation.resource.is_none())
     }
 
     /// The driver handles of the allocations that other devices keep open when these views of a
@@ -475,9 +484,6 @@ impl KernelState {
         let driver_handle = |it: &Id<View>| {
             let number = self.views.get(*it)?.allocation;
             let allocation = self.allocations.get(number)?;
-            if allocation.views.len() == 1 {
-                return None; // This view alone.
-            }
             let stays = |view: &&Id<View>| closing.binary_search(view).is_err();
             let mut remaining = allocation.views.iter().filter(stays).peekable();
             let lives = remaining.peek().is_some();
@@ -490,36 +496,55 @@ impl KernelState {
     }
 
     /// Removes a closed view from all tables. Returns its allocation if that was its last view.
+    #[inline(always)]
     pub(crate) fn remove_view(&mut self, number: Id<View>) -> Option<Id<Allocation>> {
-        let view = self.views.take(number)?;
-        self.remove_standalone_view(&view);
-        // A member that is destroyed by itself may end after the view of its resource.
-        if let Some(it) = view.part_of.and_then(|resource| self.resource_views.get_mut(resource)) {
-            it.views.remove(&number);
+        let facts =
+            |view: &View| (view.allocation, view.device, view.part_of, view.standalone_index);
+        let (of, device, part_of, standalone_index) = self.views.discard(number, facts)?;
+        if let Some(index) = standalone_index {
+            self.remove_standalone_view(device, index);
         }
-        let held = self.is_nt_held(view.allocation);
-        let allocation = self.allocations.get_mut(view.allocation)?;
-        allocation.views.retain(|view| *view != number);
-        allocation.in_transition = allocation.views.is_empty() && !held;
-        allocation.in_transition.then_some(view.allocation)
+        // A member that is destroyed by itself may end after the view of its resource.
+        if let Some(it) = part_of.and_then(|resource| self.resource_views.get_mut(resource)) {
+            it.views.remove(number);
+        }
+        let allocation = self.allocations.get_mut(of)?;
+        if let Some(place) = allocation.views.iter().position(|view| *view == number) {
+            allocation.views.remove(place);
+        }
+        allocation.in_transition = allocation.views.is_empty()
+            && !is_resource_nt_held(&self.resources, allocation.resource);
+        allocation.in_transition.then_some(of)
     }
 
     /// Takes a view off its device's list of views without a resource. The last view of the list
     /// takes its place.
-    fn remove_standalone_view(&mut self, view: &View) {
-        let Some(index) = view.standalone_index else { return };
-        let list = &mut self.devices[view.device].standalone_views;
+    #[inline(always)]
+    fn remove_standalone_view(&mut self, device: Id<Device>, index: usize) {
+        let list = &mut self.devices[device].standalone_views;
         list.swap_remove(index);
         if let Some(moved) = list.get(index) {
             self.views[*moved].standalone_index = Some(index);
         }
     }
 
+    /// Takes a view of a resource off its device's list. The last view of the list takes its place.
+    fn remove_device_view(&mut self, view: &ResourceView) {
+        // A view that was never published is not listed.
+        let Some(index) = view.device_index else { return };
+        let list = &mut self.devices[view.device].resource_views;
+        list.swap_remove(index);
+        if let Some(moved) = list.get(index) {
+            self.resource_views[*moved].device_index = Some(index);
+        }
+    }
+
+    #[inline(always)]
     fn remove_allocation(&mut self, number: Id<Allocation>) {
         let home = self.allocations.discard(number, |allocation| allocation.resource).flatten();
         // A resource may be destroyed together with its last members.
         if let Some(it) = home.and_then(|resource| self.resources.get_mut(resource)) {
-            it.members.remove(&number);
+            it.members.remove(number);
         }
     }
 }

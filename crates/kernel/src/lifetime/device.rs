@@ -34,7 +34,8 @@ pub struct Device {
     pub(crate) contexts: BTreeSet<Id<Context>>,
     /// The contexts with packets that are not done, in order.
     pub(crate) busy: Vec<Id<Context>>,
-    pub(crate) resource_views: BTreeSet<Id<ResourceView>>,
+    /// Published views of resources, in no order. Each knows its index.
+    pub(crate) resource_views: Vec<Id<ResourceView>>,
     /// Views of standalone allocations, in no order. Each knows its index.
     pub(crate) standalone_views: Vec<Id<View>>,
     /// Number of unfinished retirements of its views.
@@ -235,7 +236,7 @@ impl Kernel {
             driver_handle: None,
             contexts: BTreeSet::new(),
             busy: Vec::new(),
-            resource_views: BTreeSet::new(),
+            resource_views: Vec::new(),
             standalone_views: Vec::new(),
             retiring: 0,
             retirements: VecDeque::new(),
@@ -499,16 +500,15 @@ impl Kernel {
         let named = |view: &&Id<ResourceView>| {
             state.resource_views.get(**view).is_some_and(|resource_view| resource_view.published)
         };
-        let resources = it
-            .resource_views
-            .iter()
-            .filter(named)
-            .map(|resource_view| RetireTarget::Resource(*resource_view));
+        let mut resources: Vec<Id<ResourceView>> =
+            it.resource_views.iter().filter(named).copied().collect();
+        resources.sort_unstable();
+        let resources = resources.into_iter().map(RetireTarget::Resource);
         let mut standalone_views: Vec<Id<View>> =
             it.standalone_views.iter().filter(live).copied().collect();
         standalone_views.sort_unstable();
         let standalone_views =
-            standalone_views.into_iter().map(|view| RetireTarget::Views(smallvec![view]));
+            standalone_views.into_iter().map(|view| RetireTarget::Views(smallvec![view], None));
         let endings: Vec<RetireTarget> = resources.chain(standalone_views).collect();
         let how = |ending| self.retire(&mut state, number, ending, false, false);
         endings

@@ -178,12 +178,18 @@ impl Kernel {
     /// Requeues a retirement as a job if a driver holds a reference to an object that it would end.
     /// Judges whether a running call can still release the reference. Checks and queues under one
     /// lock, so that the releasing thread finds the job.
+    #[inline]
     pub(crate) fn defer_retirement(
         &self,
         state: &mut KernelState,
         adapter: Id<Adapter>,
         retirement: Id<Retirement>,
     ) -> bool {
+        // Mostly no driver holds a reference.
+        if state.lifetime.handle_data.is_empty() {
+            self.log.count_kept(RuleId::CB_HANDLE_007);
+            return false;
+        }
         let holds = state.handle_data_of(retirement);
         let mut forgotten =
             holds.iter().filter(|reference| !state.lifetime.calls.contains(&reference.call));
@@ -244,16 +250,14 @@ impl KernelState {
     /// The references to objects that a retirement would end. A reference acquired through another
     /// device's view keeps that view, and so the allocation or resource, alive, but does not hold
     /// back this retirement.
+    #[inline]
     pub(crate) fn handle_data_of(&self, retirement: Id<Retirement>) -> Vec<&HandleDataReference> {
-        // The retirement may have ended, and mostly no driver holds a reference.
-        let Some(it) = self
-            .lifetime
-            .retirements
-            .get(retirement)
-            .filter(|_| !self.lifetime.handle_data.is_empty())
-        else {
+        // Mostly no driver holds a reference.
+        if self.lifetime.handle_data.is_empty() {
             return Vec::new();
-        };
+        }
+        // The retirement may have ended.
+        let Some(it) = self.lifetime.retirements.get(retirement) else { return Vec::new() };
         let allocation = |view: &Id<View>| Some((self.views.get(*view)?.allocation).subject());
         let resource = |resource_view: Id<ResourceView>| {
             Some((self.resource_views.get(resource_view)?.resource).subject())

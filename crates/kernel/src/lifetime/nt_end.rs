@@ -101,7 +101,7 @@ impl Kernel {
         if !it.is_unreferenced() {
             return state;
         }
-        let members: IdList<Allocation> = it.members.iter().copied().collect();
+        let members = IdList::from_slice(&it.members);
         for member in &members {
             let allocation = &mut state.allocations[*member];
             (allocation.in_transition, allocation.decommitted) = (true, true);

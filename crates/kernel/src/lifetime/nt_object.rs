@@ -389,9 +389,7 @@ impl KernelState {
     /// Whether NT objects keep an allocation alive that has no view.
     pub(crate) fn is_nt_held(&self, allocation: Id<Allocation>) -> bool {
         let resource = self.allocations.get(allocation).and_then(|allocation| allocation.resource);
-        resource
-            .and_then(|resource| self.resources.get(resource))
-            .is_some_and(|resource| resource.nt_holds > 0)
+        is_resource_nt_held(&self.resources, resource)
     }
 
     /// The adapter of the resource that a global handle or an NT handle refers to.
@@ -442,6 +440,16 @@ impl KernelState {
             all.push(LiveObject { subject: number.subject(), owner: None, reasons: why });
         }
     }
+}
+
+/// Whether NT handles keep the resource of an allocation alive, if it has one.
+#[inline]
+pub(crate) fn is_resource_nt_held(
+    resources: &Slab<Resource>,
+    resource: Option<Id<Resource>>,
+) -> bool {
+    let resource = resource.and_then(|resource| resources.get(resource));
+    resource.is_some_and(|resource| resource.nt_holds > 0)
 }
 
 /// A name as it is compared.

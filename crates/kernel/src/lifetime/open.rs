@@ -7,18 +7,20 @@
 //!    driver can use it in callbacks, but clients cannot.
 //! 2. [`Kernel::publish_objects`] makes all objects live and publishes all handles under one lock,
 //!    or none.
+#![expect(clippy::inline_always, reason = "steps of the path of one allocation")]
 
 use crate::base::error::KernelError;
-use crate::base::id_list::{Id, IdList};
+use crate::base::id_list::{Id, IdList, IdSet};
 use crate::ddi::CallDetails;
 use crate::ddi::miniport::{
-    AllocationInfo, CreatedAllocations, DriverAllocation, DriverResource, DriverView, Generation,
-    HandleSlot, NewView, OpenAllocationArgs, PrivateData, collect_few,
+    AllocationInfo, DriverAllocation, DriverResource, DriverView, Generation, HandleSlot, NewView,
+    OpenAllocationArgs, PrivateData, collect_few,
 };
 use crate::ddi::permit::DdiPermit;
 use crate::kernel::Kernel;
 use crate::lifetime::create::{
-    CreateAllocationRequest, CreateAllocationResponse, CreateScope, ResourceTarget, Sharing,
+    CreateAllocationRequest, CreateAllocationResponse, CreateScope, CreatedAllocations,
+    ResourceTarget, Sharing,
 };
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::device::Device;
@@ -35,7 +37,6 @@ use crate::objects::view::{View, ViewStage};
 use crate::state::KernelState;
 use flight::{EventKind, Hex, Log, Passive, Subject};
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
 
 /// The objects created so far.
 #[derive(Default)]
@@ -81,7 +82,7 @@ impl Kernel {
     /// Adds an allocation that the driver created. `digests` are those of the private data that the
     /// client and the kernel gave.
     #[expect(clippy::too_many_arguments, reason = "the facts of one new object")]
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_allocation(
         &self,
         state: &mut KernelState,
@@ -165,8 +166,8 @@ impl Kernel {
             private: request.private.clone(),
             standard: request.standard.is_some(),
             runtime: request.runtime.clone(),
-            members: BTreeSet::new(),
-            views: BTreeSet::new(),
+            members: IdSet::new(),
+            views: IdSet::new(),
         });
         let subject = resource.subject();
         let (adapter, device) = (guard.driver.adapter, guard.subject());
@@ -191,7 +192,8 @@ impl Kernel {
             device: guard.device,
             handle: Handle(0),
             published: false,
-            views: BTreeSet::new(),
+            views: IdSet::new(),
+            device_index: None,
         });
         state.resources[resource].views.insert(view);
         let (resource_subject, device) = (resource.subject(), guard.subject());
@@ -214,16 +216,12 @@ impl Kernel {
         let guard = creating.device;
         let device = guard.driver_handle()?;
         let private = request.allocations.iter_mut().map(|private| &mut private[..]);
-        let views = private.zip(&objects.handles).map(|(private, handle)| NewView {
-            handle: *handle,
-            private,
-            slot: HandleSlot::new(),
-        });
-        let views = collect_few(views);
+        let views = private.zip(&objects.handles);
+        let views = collect_few(views.map(|(private, handle)| NewView::new(*handle, private)));
         let create = creating.shared.is_none();
         let read_only = creating.shared.is_some_and(|shared| shared.read_only);
         let private = &request.private;
-        let args = OpenAllocationArgs { device, views, create, read_only, private };
+        let mut args = OpenAllocationArgs { device, views, create, read_only, private };
         let batch = u32::try_from(objects.views.len()).unwrap_or(u32::MAX);
         let log_arguments = |log: &Log| {
             let (device, resource) =
@@ -240,20 +238,18 @@ impl Kernel {
         };
         let details =
             CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
-        let driver_handles = guard.driver.open_allocations(at, permit, details, args);
-        let mut driver_handles = driver_handles?.into_iter();
+        guard.driver.open_allocations(at, permit, details, &mut args)?;
         let mut state = self.state.lock();
         let resource = objects.resource.map(|resource_target| resource_target.view);
-        for view in &objects.views {
-            let driver_handle = driver_handles.next();
-            self.set_opened(&mut state, guard, *view, resource, driver_handle);
+        for (view, new) in objects.views.iter().zip(args.views) {
+            self.set_opened(&mut state, guard, *view, resource, new.driver_handle);
         }
         Ok(state)
     }
 
     /// Records that the driver has opened a view. A driver that sets no driver handle has a NULL
     /// driver handle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn set_opened(
         &self,
         state: &mut KernelState,
@@ -309,8 +305,9 @@ impl Kernel {
             it.global = it.global.or(global);
             let it = &mut state.resource_views[place.view];
             it.published = true;
-            let device = it.device;
-            state.devices[device].resource_views.insert(place.view);
+            let list = &mut state.devices[it.device].resource_views;
+            it.device_index = Some(list.len());
+            list.push(place.view);
         }
         for (view, private) in objects.views.iter().zip(&request.allocations) {
             // A plain open does not change the allocation's private data; only a create does.
@@ -385,6 +382,7 @@ impl Kernel {
 
 /// Fails unless the device still works and the resource still has its handle. Called after each
 /// wait and before publishing.
+#[inline(always)]
 pub(crate) fn check_still_valid(
     state: &KernelState,
     creating: &CreateScope<'_>,
@@ -431,7 +429,7 @@ impl KernelState {
     }
 
     /// Adds a view that is about to be opened, and binds its handle for the driver's use.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn add_view(
         &mut self,
         process: Id<Process>,
@@ -463,7 +461,7 @@ impl KernelState {
 
     /// Makes a view live, as part of a resource or by itself. `private` is the allocation's private
     /// data as the driver left it, if the allocation is new.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish_view(
         &mut self,
         view: Id<View>,
@@ -486,6 +484,7 @@ impl KernelState {
         }
     }
 
+    #[inline(always)]
     fn bind_handle(&mut self, process: Id<Process>, name: &ReservedHandle, object: ObjectId) {
         self.processes[process].handles.bind(name, object);
     }

@@ -9,6 +9,7 @@
 //! 2. A retirement waits for all work that its device had queued before the request, on all nodes
 //!    (packets of WDDM 2 do not list allocations). `AssumeNotInUse` skips this wait and no other.
 //!    Therefore the retirements of a device become ready in request order.
+#![expect(clippy::inline_always, reason = "steps of the path of one allocation")]
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -20,6 +21,7 @@ use crate::ddi::permit::{PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::device::Device;
+use crate::lifetime::nt_object::is_resource_nt_held;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::lock::StateGuard;
@@ -41,6 +43,8 @@ pub(crate) struct Retirement {
     pub(crate) device: Id<Device>,
     /// The view of a resource that ends as a whole, if there is one.
     pub(crate) resource_view: Option<Id<ResourceView>>,
+    /// The resource of the views' allocations, if they have one.
+    pub(crate) resource: Option<Id<Resource>>,
     pub(crate) views: IdList<View>,
     /// Work that must complete first, by node.
     pub(crate) waits: Vec<QueuePoint>,
@@ -78,8 +82,8 @@ pub enum DestroyTarget {
 pub(crate) enum RetireTarget {
     /// A device's view of a resource, with its views of all members.
     Resource(Id<ResourceView>),
-    /// A list of views.
-    Views(IdList<View>),
+    /// A list of views, and the resource of all their allocations.
+    Views(IdList<View>, Option<Id<Resource>>),
 }
 
 /// A retirement, and whether it can run at once.
@@ -111,23 +115,19 @@ impl Kernel {
         // A lost device is entered as well: destroy calls always work.
         guard = self.acquire_rundown(&mut state, device)?;
         let (assume, sync) = (request.assume_not_in_use, request.synchronous);
-        let retirement = match &request.target {
+        let ending = match &request.target {
             DestroyTarget::Nothing => return Ok(()),
             DestroyTarget::Allocation(handle) => {
                 let argument = Argument::Allocation(0);
-                let (view, _) = state.retire_target(process, device, argument, *handle)?;
-                let views = IdList::from_slice(&[view]);
-                self.retire_views(&mut state, device, None, views, assume, sync)
+                let (view, resource) = state.retire_target(process, device, argument, *handle)?;
+                RetireTarget::Views(IdList::from_slice(&[view]), resource)
             }
             DestroyTarget::Resource(handle) => {
-                let ending = state.resource_retire_target(process, device, *handle)?;
-                self.retire(&mut state, device, ending, assume, sync)
+                state.resource_retire_target(process, device, *handle)?
             }
-            DestroyTarget::List(list) => {
-                let views = state.list_retire_target(process, device, list)?;
-                self.retire_views(&mut state, device, None, views, assume, sync)
-            }
+            DestroyTarget::List(list) => state.list_retire_target(process, device, list)?,
         };
+        let retirement = self.retire(&mut state, device, ending, assume, sync);
         let subject = retirement.number.subject();
         // WINDOWS: on the caller's thread when it can be done at once, else on a system worker (our
         // decision).
@@ -150,6 +150,7 @@ impl Kernel {
     }
 
     /// Closes the handles of views and queues their retirement.
+    #[inline(always)]
     pub(crate) fn retire(
         &self,
         state: &mut KernelState,
@@ -158,36 +159,26 @@ impl Kernel {
         assume: bool,
         sync: bool,
     ) -> StartedRetirement {
-        let (resource_view, views) = match ending {
-            RetireTarget::Views(views) => (None, views),
+        let (resource_view, resource, views) = match ending {
+            RetireTarget::Views(views, resource) => (None, resource, views),
             RetireTarget::Resource(it) => {
                 let view = &state.resource_views[it];
                 // Members destroyed by an earlier list are in their own retirements.
                 let live = |view: &&Id<View>| {
                     state.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
                 };
-                (Some(it), view.views.iter().filter(live).copied().collect())
+                let views = view.views.iter().filter(live).copied().collect();
+                (Some(it), Some(view.resource), views)
             }
         };
-        self.retire_views(state, device, resource_view, views, assume, sync)
-    }
-
-    /// Closes the handles of views, and of the view of their resource if it ends as a whole, and
-    /// queues their retirement.
-    #[inline]
-    fn retire_views(
-        &self,
-        state: &mut KernelState,
-        device: Id<Device>,
-        resource_view: Option<Id<ResourceView>>,
-        views: IdList<View>,
-        assume: bool,
-        sync: bool,
-    ) -> StartedRetirement {
         let it = &mut state.devices[device];
         it.retiring += 1;
-        let (process, lost) = (it.owner(), it.lost.is_some());
-        let waits = if assume || lost { Vec::new() } else { state.outstanding_work(device) };
+        let process = it.owner();
+        let waits = if assume || it.lost.is_some() || it.busy.is_empty() {
+            Vec::new()
+        } else {
+            state.outstanding_work(device)
+        };
         let number = state.lifetime.retirements.reserve();
         let (subject, component) = (number.subject(), device.subject());
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
@@ -210,18 +201,18 @@ impl Kernel {
             self.retire_view(state, process, component, number, *view, assume);
         }
         let ready = waits.is_empty();
-        let retirement = Retirement { device, resource_view, views, waits, waiter: None };
-        state.lifetime.retirements.fill(number, retirement);
         if ready {
-            self.mark_idle(state, number);
+            self.mark_idle(state, number, &views);
         } else {
             state.devices[device].retirements.push_back(number);
         }
+        let retirement = Retirement { device, resource_view, resource, views, waits, waiter: None };
+        state.lifetime.retirements.fill(number, retirement);
         StartedRetirement { number, ready }
     }
 
     /// Closes the handle of a view, and what its client has of the allocation.
-    #[inline]
+    #[inline(always)]
     fn retire_view(
         &self,
         state: &mut KernelState,
@@ -234,15 +225,23 @@ impl Kernel {
         let it = &mut state.views[view];
         it.stage = ViewStage::Retiring;
         it.retirement = Some(retirement);
-        let handle = it.handle;
+        let (handle, locked, resident) = (it.handle, it.locks > 0, it.resident > 0);
+        let allocation = &state.allocations[it.allocation];
+        let (renamed, has_memory) = (allocation.renames.is_some(), allocation.extent.is_some());
         self.close_handle(state, process, handle);
-        self.close_instance_handles(state, process, view);
+        if renamed {
+            self.close_instance_handles(state, process, view);
+        }
         self.log.emit(view.subject(), || EventKind::ViewRetiring {
             by: component,
             retirement: retirement.subject(),
         });
-        self.drop_locks(state, view);
-        state.clear_residency(view, assume);
+        if locked {
+            self.drop_locks(state, view);
+        }
+        if resident || has_memory {
+            state.clear_residency(view, assume);
+        }
     }
 
     fn retire_resource_view(
@@ -261,20 +260,19 @@ impl Kernel {
             .emit(view.subject(), || EventKind::ResourceViewRetiring { by: component, retirement });
         // WINDOWS: a global handle keeps no object alive, and is closed with the last local handle
         // (observed).
-        let others = state.resources[resource].views.clone();
         let named = |view: &Id<ResourceView>| {
             state.resource_views.get(*view).is_some_and(|resource_view| resource_view.published)
         };
-        if !others.iter().any(named)
+        if !state.resources[resource].views.iter().any(named)
             && let Some(global) = state.resources[resource].global.take()
         {
             let _ = state.global_handles.close(global); // It was live: it belonged to the resource.
         }
     }
 
-    fn mark_idle(&self, state: &mut KernelState, number: Id<Retirement>) {
-        let it = &state.lifetime.retirements[number];
-        for view in &it.views {
+    #[inline(always)]
+    fn mark_idle(&self, state: &mut KernelState, number: Id<Retirement>, views: &[Id<View>]) {
+        for view in views {
             state.views[*view].stage = ViewStage::Idle;
             self.log.emit(view.subject(), || EventKind::ViewIdle {});
         }
@@ -284,7 +282,8 @@ impl Kernel {
     /// Marks ready retirements idle and queues them as jobs.
     pub(crate) fn start_retirements(&self, state: &mut KernelState, ready: Vec<Id<Retirement>>) {
         for number in ready {
-            self.mark_idle(state, number);
+            let views = state.lifetime.retirements[number].views.clone();
+            self.mark_idle(state, number, &views);
             state.lifetime.jobs.push_back(number);
             self.wake_one(&self.work_available);
         }
@@ -329,7 +328,7 @@ impl Kernel {
     }
 
     /// The same, for a caller that knows the driver, and may have the device's driver handle.
-    #[inline]
+    #[inline(always)]
     fn run_retirement_of<'k>(
         &'k self,
         at: &mut Passive,
@@ -379,6 +378,7 @@ impl Kernel {
 impl Kernel {
     /// Whether paging work for the retirement's allocations is not done. Starts unmapping the
     /// memory that must be unmapped.
+    #[inline(always)]
     fn defer_for_paging(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
         if !state.memory.has_extents() {
             return false;
@@ -395,6 +395,10 @@ impl Kernel {
     /// Whether GPU virtual addresses still map the retirement's allocations. Starts unmapping them.
     fn defer_for_mappings(&self, state: &mut KernelState, number: Id<Retirement>) -> bool {
         let it = &state.lifetime.retirements[number];
+        // Without address translation nothing is mapped.
+        if state.mmu(state.devices[it.device].adapter).is_none() {
+            return false;
+        }
         let views = it.views.clone();
         if self.unmap_views(state, &views) {
             return true;
@@ -402,7 +406,7 @@ impl Kernel {
         // An allocation that other devices keep open has to wait for no more than this.
         let pending = |view: &Id<View>| {
             let extent = state.extent_of(*view).and_then(|extent| state.memory.extent(extent));
-            extent.is_some_and(|extent| extent.pending > 0 && state.mmu(extent.adapter).is_some())
+            extent.is_some_and(|extent| extent.pending > 0)
         };
         views.iter().any(pending)
     }
@@ -425,7 +429,7 @@ impl KernelState {
     }
 
     /// The permit keys that a retirement needs.
-    #[inline]
+    #[inline(always)]
     fn retirement_keys(
         &self,
         number: Id<Retirement>,
@@ -434,13 +438,7 @@ impl KernelState {
     ) -> Option<PermitKeys> {
         let it = self.lifetime.retirements.get(number)?;
         let mut keys = ThreadingLevel::Zero.keys(driver.adapter, driver.generation, process);
-        let resource = if let Some(view) = it.resource_view {
-            self.resource_views.get(view).map(|resource_view| resource_view.resource)
-        } else {
-            let first = it.views.first().and_then(|view| self.views.get(*view));
-            first.and_then(|view| self.allocations.get(view.allocation)?.resource)
-        };
-        if let Some(resource) = resource {
+        if let Some(resource) = it.resource {
             keys = keys.with_resource(resource);
         }
         Some(keys)
@@ -463,7 +461,7 @@ impl KernelState {
     }
 
     /// The view of a handle, and the resource that its allocation belongs to.
-    #[inline]
+    #[inline(always)]
     fn retire_target(
         &self,
         process: ProcessId,
@@ -491,7 +489,7 @@ impl KernelState {
         process: ProcessId,
         device: Id<Device>,
         list: &[Handle],
-    ) -> Result<IdList<View>, KernelError> {
+    ) -> Result<RetireTarget, KernelError> {
         let mut views = IdList::new();
         let mut seen = BTreeSet::new();
         let mut first = None;
@@ -511,23 +509,29 @@ impl KernelState {
             }
             views.push(number);
         }
-        Ok(views)
+        Ok(RetireTarget::Views(views, first.flatten()))
     }
 
     /// The extents of the allocations whose last views a retirement ends.
-    fn retiring_extents(&self, retirement: Id<Retirement>) -> Vec<Id<Extent>> {
+    #[inline]
+    fn retiring_extents(&self, retirement: Id<Retirement>) -> IdList<Extent> {
         let it = &self.lifetime.retirements[retirement];
-        let last = |view: &Id<View>| {
-            let number = self.views.get(*view)?.allocation;
-            let allocation = self.allocations.get(number)?;
-            if self.is_nt_held(number) {
-                return None;
-            }
-            let all = allocation.views.len() == 1
+        let mut extents = IdList::new();
+        for view in &it.views {
+            let of = self.views.get(*view).map(|view| view.allocation);
+            let Some(allocation) = of.and_then(|of| self.allocations.get(of)) else { continue };
+            let last = allocation.views.len() == 1
                 || allocation.views.iter().all(|other| it.views.contains(other));
-            all.then(|| allocation.extents())
-        };
-        it.views.iter().filter_map(last).flatten().collect()
+            if !last || is_resource_nt_held(&self.resources, allocation.resource) {
+                continue;
+            }
+            if allocation.renames.is_some() {
+                extents.extend(allocation.extents());
+            } else if let Some(extent) = allocation.extent {
+                extents.push(extent);
+            }
+        }
+        extents
     }
 
     /// Takes the retirements off a device's queue whose work is complete.

@@ -11,13 +11,12 @@
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
-use crate::ddi::miniport::{CallList, PrivateData};
+use crate::ddi::miniport::{CallList, PrivateData, collect_few};
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
 use crate::lifetime::create::{CreateAllocationRequest, CreateScope};
 use crate::lifetime::open::{NewObjects, check_still_valid};
 use crate::lifetime::process::ProcessId;
-use crate::lock::StateGuard;
 use crate::objects::allocation::Allocation;
 use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::ObjectId;
@@ -88,10 +87,14 @@ impl Kernel {
         device: Handle,
         global: Handle,
     ) -> Result<ShareInfo, KernelError> {
-        let guard = self.enter_device(process, device)?;
-        let state = self.state.lock();
+        let guard; // Declared before the state guard, so that it is dropped after the guard.
+        let mut state = self.state.lock();
+        let device = state.working_device(process, device)?;
+        guard = self.acquire_rundown(&mut state, device)?;
         let (number, _) = state.find_shared_resource(&guard, global)?;
-        Ok(state.describe_share(number))
+        let info = state.describe_share(number);
+        guard.release(&mut state);
+        Ok(info)
     }
 
     /// Opens a shared resource for a device (`D3DKMTOpenResource`).
@@ -105,8 +108,12 @@ impl Kernel {
         device: Handle,
         global: Handle,
     ) -> Result<OpenResourceResponse, KernelError> {
-        let guard = self.enter_device(process, device)?;
-        let resource = self.state.lock().find_shared_resource(&guard, global)?.0;
+        let guard; // Declared before the state guard, so that it is dropped after the guard.
+        let mut state = self.state.lock();
+        let device = state.working_device(process, device)?;
+        guard = self.acquire_rundown(&mut state, device)?;
+        let resource = state.find_shared_resource(&guard, global)?.0;
+        drop(state);
         let shared = SharedOpen { resource, global: Some(global), read_only: false };
         self.open_shared(at, process, &guard, shared)
     }
@@ -147,19 +154,20 @@ impl Kernel {
         let generation = guard.driver.generation;
         let keys = ThreadingLevel::Zero.keys(guard.adapter, generation, creating.process);
         let keys = keys.with_resource(resource);
-        let permit = self.acquire_permit(at, keys)?;
+        let (permit, mut state) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
         let (mut objects, mut request, (runtime, private)) = {
-            let state = &mut *self.state.lock();
+            let state = &mut *state;
             // Check again after the wait.
             check_still_valid(state, creating)?;
             let destroyed = KernelError::ResourceDestroyed(resource.subject());
             let it = state.resources.get(resource).ok_or(destroyed)?;
-            let allocations: IdList<Allocation> = it.members.iter().copied().collect();
+            let allocations = IdList::from_slice(&it.members);
             let private = |allocation: &Id<Allocation>| {
-                state.allocations.get(*allocation).map(|allocation| allocation.private.clone())
+                let allocation = state.allocations.get(*allocation);
+                allocation.map(|allocation| PrivateData::from_slice(&allocation.private))
             };
             let request = CreateAllocationRequest {
-                allocations: allocations.iter().filter_map(private).collect(),
+                allocations: collect_few(allocations.iter().filter_map(private)),
                 private: it.private.clone(),
                 ..CreateAllocationRequest::default()
             };
@@ -172,22 +180,29 @@ impl Kernel {
                 (runtime, told),
             )
         };
-        self.state.lock().bind_view_handles(creating, &mut objects, handles);
-        let before = request.allocations.clone();
+        state.bind_view_handles(creating, &mut objects, handles);
+        drop(state);
+        let before = request.allocations.iter().map(|private| PrivateData::from_slice(private));
+        let before = collect_few(before);
         let opened = self.open_allocations(at, &permit, creating, &mut request, &objects);
         self.judge_edits(&objects, &before, &request.allocations);
         request.allocations = before;
-        let finish = |mut state: StateGuard<'_, KernelState>| {
-            self.publish_objects(&mut state, creating, &objects, &mut request, handles)
-        };
-        match opened.and_then(finish) {
-            Ok(made) => Ok(OpenResourceResponse {
-                resource: made.resource.unwrap_or_default(),
-                allocations: made.allocations,
-                runtime,
-                private,
-                privates: made.privates,
-            }),
+        let finished = opened.and_then(|mut state| {
+            let made =
+                self.publish_objects(&mut state, creating, &objects, &mut request, handles)?;
+            Ok((made, state))
+        });
+        match finished {
+            Ok((made, mut state)) => {
+                permit.release(&mut state);
+                Ok(OpenResourceResponse {
+                    resource: made.resource.unwrap_or_default(),
+                    allocations: made.allocations,
+                    runtime,
+                    private,
+                    privates: made.privates,
+                })
+            }
             Err(why) => {
                 self.undo_create(at, creating, &permit, objects);
                 Err(why)

@@ -1,11 +1,12 @@
 //! Creating one allocation without a resource: the usual call. It takes the steps of `create.rs`
 //! and `open.rs` in a row, without lists.
+#![expect(clippy::inline_always, reason = "steps of the path of one allocation")]
 
 use crate::base::digest::digest;
 use crate::base::error::KernelError;
 use crate::base::id_list::{Id, IdList};
 use crate::ddi::miniport::{
-    CallList, CreateAllocationArgs, HandleSlot, NewAllocation, NewView, OpenAllocationArgs,
+    CallList, CreateAllocationArgs, NewAllocation, NewView, OpenAllocationArgs,
 };
 use crate::ddi::permit::{DdiPermit, PermitKeys, ThreadingLevel};
 use crate::ddi::{CallDetails, no_details};
@@ -57,7 +58,7 @@ impl Kernel {
 
     /// Calls the driver, and returns with the state locked. On failure everything except the
     /// reserved handle is undone.
-    #[inline]
+    #[inline(always)]
     fn create_standalone<'k>(
         &'k self,
         at: &mut Passive,
@@ -76,39 +77,40 @@ impl Kernel {
             None => self.wait_for_create_permit(at, creating, keys)?,
         };
         let given = if self.log.is_enabled() { digest(private) } else { Hex(0) };
-        let new = NewAllocation { private: &mut *private, primary: false, slot: HandleSlot::new() };
-        let args = CreateAllocationArgs {
-            allocations: CallList::from_buf([new]),
-            resource: None,
-            private: &mut [],
+        let added = {
+            let mut args = CreateAllocationArgs {
+                allocations: CallList::from_buf([NewAllocation::new(&mut *private, false)]),
+                resource: None,
+                private: &mut [],
+            };
+            driver.create_allocations(at, &permit, no_details(Some(process)), &mut args)?;
+            args.allocations.first_mut().and_then(
+                |NewAllocation { driver_handle, info, .. }| {
+                    let driver_handle = driver_handle.take()?;
+                    let mut state = self.state.lock();
+                    let digests = || (given, given);
+                    let number = self.add_allocation(
+                        &mut state,
+                        guard,
+                        None,
+                        driver_handle,
+                        info,
+                        false,
+                        digests,
+                    );
+                    let fits = self.check_requirements(&state, guard.adapter, number, info);
+                    Some((number, fits && !info.is_impossible(), state))
+                },
+            )
         };
-        let created = driver.create_allocations(at, &permit, no_details(Some(process)), args)?;
-        // More than the one that was asked for are ignored.
-        let Some((driver_handle, info)) = created.allocations.into_iter().next() else {
-            return self.undo_standalone(
-                at,
-                creating,
-                &permit,
-                None,
-                KernelError::BadAllocationInfo,
-            );
+        let (allocation, mut state) = match added {
+            Some((allocation, true, state)) => (allocation, state),
+            bad => {
+                let made = bad.map(|(allocation, ..)| (allocation, None));
+                let why = KernelError::BadAllocationInfo;
+                return self.undo_standalone(at, creating, &permit, made, why);
+            }
         };
-        let mut state = self.state.lock();
-        let digests = || (given, given);
-        let allocation =
-            self.add_allocation(&mut state, guard, None, driver_handle, &info, false, digests);
-        let fits = self.check_requirements(&state, guard.adapter, allocation, &info);
-        if !fits || info.is_impossible() {
-            drop(state);
-            let made = Some((allocation, None));
-            return self.undo_standalone(
-                at,
-                creating,
-                &permit,
-                made,
-                KernelError::BadAllocationInfo,
-            );
-        }
         let view = state.add_view(process, guard.device, None, name, allocation);
         drop(state);
         let opened = self.open_standalone(at, &permit, creating, view, name.handle(), private);
@@ -140,7 +142,7 @@ impl Kernel {
     }
 
     /// Calls `DxgkDdiOpenAllocation` for the view. Returns with the state locked.
-    #[inline]
+    #[inline(always)]
     fn open_standalone<'k>(
         &'k self,
         at: &mut Passive,
@@ -151,9 +153,9 @@ impl Kernel {
         private: &mut [u8],
     ) -> Result<StateGuard<'k, KernelState>, KernelError> {
         let guard = creating.device;
-        let args = OpenAllocationArgs {
+        let mut args = OpenAllocationArgs {
             device: guard.driver_handle()?,
-            views: CallList::from_buf([NewView { handle, private, slot: HandleSlot::new() }]),
+            views: CallList::from_buf([NewView::new(handle, private)]),
             create: true,
             read_only: false,
             private: &[],
@@ -165,9 +167,10 @@ impl Kernel {
         };
         let details =
             CallDetails { process: Some(creating.process), log_arguments: &log_arguments };
-        let driver_handles = guard.driver.open_allocations(at, permit, details, args)?;
+        guard.driver.open_allocations(at, permit, details, &mut args)?;
+        let driver_handle = args.views.first_mut().and_then(|view| view.driver_handle.take());
         let mut state = self.state.lock();
-        self.set_opened(&mut state, guard, view, None, driver_handles.into_iter().next());
+        self.set_opened(&mut state, guard, view, None, driver_handle);
         Ok(state)
     }
 

@@ -4,7 +4,7 @@ use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::ddi::miniport::{AllocationInfo, Features};
 use crate::ddi::operation::PAGE;
-use crate::ddi::segment::{MemoryFeatures, SegmentInfo, SegmentSet};
+use crate::ddi::segment::{MemoryFeatures, SegmentInfo};
 use crate::kernel::Kernel;
 use crate::memory::{LARGE_PAGE, Memory, segment_index};
 use crate::objects::allocation::Allocation;
@@ -29,14 +29,19 @@ struct FeatureCheck<'a> {
 }
 
 impl FeatureCheck<'_> {
+    #[inline]
     fn rule(&mut self, rule: RuleId, broken: Option<String>) {
         self.passed &= broken.is_none();
-        self.kernel.log.judge(rule, Component::Driver, self.about, self.argument, broken);
+        self.tolerated(rule, broken);
     }
 
     /// Judges a rule that Windows does not insist on: the adapter starts all the same.
+    #[inline]
     fn tolerated(&mut self, rule: RuleId, broken: Option<String>) {
-        self.kernel.log.judge(rule, Component::Driver, self.about, self.argument, broken);
+        let log = &self.kernel.log;
+        if log.is_enabled() {
+            log.judge(rule, Component::Driver, self.about, self.argument, broken);
+        }
     }
 
     /// Judges the same rule for each of several objects.
@@ -90,10 +95,9 @@ impl Kernel {
         let mut judge = FeatureCheck { kernel: self, about, argument, passed: true };
         let requirements = &info.requirements;
         let count = memory.segments.len();
-        let known = SegmentSet((0..count).fold(0, |set, it| {
-            set | 1_u32.checked_shl(u32::try_from(it).unwrap_or(32)).unwrap_or(0)
-        }));
-        let unknown = requirements.segments.0 & !known.0;
+        // All bits of the set, shifted by the number of segments.
+        let beyond = u32::try_from(count).ok().and_then(|count| u32::MAX.checked_shl(count));
+        let unknown = requirements.segments.0 & beyond.unwrap_or(0);
         // WINDOWS: from WDDM 2 on only the write set counts (documented); bits beyond the existing
         // segments are an error (our decision).
         judge.rule(

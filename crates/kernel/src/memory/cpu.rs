@@ -249,6 +249,7 @@ impl Kernel {
     }
 
     /// Ends the remaining locks of a view that is closed.
+    #[inline]
     pub(crate) fn drop_locks(&self, state: &mut KernelState, view: Id<View>) {
         while state.views.get(view).is_some_and(|view| view.locks > 0) {
             // Without a locked extent there is nothing to unmap.
@@ -398,24 +399,26 @@ impl Kernel {
         self.forget_table(state, extent);
         state.release_location(extent, Location::Unbacked);
         let (extents, memory) = state.memory_mut_of(extent);
-        let it = extents.remove(extent);
-        let subject = it.owner.subject();
-        if let Some(lock) = it.lock {
+        let it = &mut extents[extent];
+        let (owner, driver_handle) = (it.owner, it.driver_handle);
+        let subject = owner.subject();
+        if let Some(lock) = it.lock.take() {
             memory.unmap_from_cpu(lock.address, true);
         }
-        for run in it.backing.into_iter().chain(it.discarded_pages) {
+        for run in it.backing.drain(..).chain(it.discarded_pages.drain(..)) {
             memory.ram.free(run);
         }
+        extents.discard(extent, |_| ());
         if let Some(observer) = self.observer.get() {
             observer.forget(subject);
         }
         self.log.emit(subject, || EventKind::MemoryFreed {});
-        match it.owner {
+        match owner {
             Owner::Allocation(_) => (),
             Owner::ContextAllocation(saved) => {
                 self.log.emit(subject, || EventKind::ContextAllocationDestroyed {});
-                if it.driver_handle != 0 {
-                    self.log.release_pointer(it.driver_handle);
+                if driver_handle != 0 {
+                    self.log.release_pointer(driver_handle);
                 }
                 state.memory.context_allocations.remove(saved);
             }

@@ -290,6 +290,7 @@ impl Kernel {
     }
 
     /// Closes the handles of instances when their view is closed.
+    #[inline]
     pub(crate) fn close_instance_handles(
         &self,
         state: &mut KernelState,
@@ -449,6 +450,7 @@ impl KernelState {
     }
 
     /// The view of a client's handle, if it is the handle of the newest instance.
+    #[inline]
     pub(crate) fn newest_view(&self, named: ObjectId) -> Result<Id<View>, HandleError> {
         let superseded = || Err(HandleError::Superseded(self.as_view(named).subject()));
         match named {
@@ -600,6 +602,7 @@ impl KernelState {
     }
 
     /// The view that a client's handle names: the handle must be of its newest instance.
+    #[inline]
     pub(crate) fn resolve_view(
         &self,
         process: ProcessId,

@@ -398,6 +398,7 @@ impl KernelState {
 impl KernelState {
     /// Drops the residency counts of a closed view. If its client assumes that it is not in use,
     /// nothing waits for the work of that device.
+    #[inline]
     pub(crate) fn clear_residency(&mut self, view: Id<View>, assume: bool) {
         let it = &mut self.views[view];
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 impl Adapter {
     /// Whether its driver can be called.
+    #[inline]
     pub(crate) fn is_running(&self) -> bool {
         self.state == AdapterState::Running && !self.fatal
     }
@@ -26,11 +27,13 @@ impl Adapter {
 
 impl KernelState {
     /// The memory of an adapter; `None` if its driver describes none.
+    #[inline]
     pub(crate) fn adapter_memory(&self, adapter: Id<Adapter>) -> Option<&Memory> {
         self.adapters.get(adapter)?.memory.as_ref()
     }
 
     /// The queued work of a device that is not done.
+    #[inline]
     pub(crate) fn outstanding_work(&self, device: Id<Device>) -> Vec<QueuePoint> {
         let it = &self.devices[device];
         let waits = |context: &Id<Context>| {

@@ -1,4 +1,5 @@
 //! Rundown protection for client calls on a device, and queries whether a device works.
+#![expect(clippy::inline_always, reason = "steps of the path of one allocation")]
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
@@ -44,6 +45,7 @@ impl Kernel {
     ///
     /// # Errors
     /// [`KernelError::Removed`] if the device is being destroyed.
+    #[inline(always)]
     pub(crate) fn acquire_rundown(
         &self,
         state: &mut KernelState,
@@ -89,6 +91,7 @@ impl KernelState {
     }
 
     /// Returns [`KernelError::Removed`] unless the device works.
+    #[inline(always)]
     pub(crate) fn check_working(&self, device: Id<Device>) -> Result<(), KernelError> {
         let works = self.devices.get(device).is_some_and(|device| {
             let runs = self.adapters.get(device.adapter).is_some_and(Adapter::is_running);
@@ -98,6 +101,7 @@ impl KernelState {
     }
 
     /// The device of a client's handle, if it works.
+    #[inline(always)]
     pub(crate) fn working_device(
         &self,
         process: ProcessId,
@@ -156,11 +160,12 @@ impl RundownGuard<'_> {
 
 impl RundownGuard<'_> {
     /// Releases the guard while the caller holds the state lock.
+    #[inline(always)]
     pub(crate) fn release(mut self, state: &mut KernelState) {
         self.release_in(state);
     }
 
-    #[inline]
+    #[inline(always)]
     fn release_in(&mut self, state: &mut KernelState) {
         self.driver_handle = None;
         state.devices[self.device].active_calls -= 1;

@@ -180,6 +180,7 @@ impl HandleTable {
     }
 
     /// Reserves the next handle for an object that is about to be created.
+    #[inline]
     pub(crate) fn reserve(&mut self) -> Result<ReservedHandle, TableFull> {
         if self.free.len() <= RESERVE {
             let size = self.slots.len();
@@ -201,11 +202,13 @@ impl HandleTable {
 
     /// Sets the object of a reserved handle. Its driver may use the handle in callbacks from now
     /// on.
+    #[inline]
     pub(crate) fn bind(&mut self, reserved: &ReservedHandle, object: ObjectId) {
         self.slots[reserved.0.index()].state = SlotState::Reserved(Some(object));
     }
 
     /// Publishes a handle with its object. From now on a client can use it.
+    #[inline]
     pub(crate) fn publish(
         &mut self,
         ReservedHandle(handle): ReservedHandle,
@@ -258,6 +261,7 @@ impl HandleTable {
     }
 
     /// Closes a handle and returns its object. A failed close changes nothing.
+    #[inline]
     pub(crate) fn close(&mut self, handle: Handle) -> Result<ObjectId, HandleError> {
         let object = self.lookup(handle)?;
         let slot = &mut self.slots[handle.index()];

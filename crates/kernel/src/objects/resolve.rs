@@ -1,4 +1,5 @@
 //! Client handles: reserving, publishing, closing and resolving them.
+#![expect(clippy::inline_always, reason = "steps of the path of one allocation")]
 
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
@@ -13,6 +14,7 @@ use flight::{EventKind, Hex};
 
 impl Kernel {
     /// Reserves the next handle of a process, and logs it.
+    #[inline(always)]
     pub(crate) fn reserve_handle(
         &self,
         state: &mut KernelState,
@@ -70,6 +72,7 @@ impl Kernel {
     }
 
     /// Publishes a reserved handle.
+    #[inline(always)]
     pub(crate) fn publish_handle(
         &self,
         state: &mut KernelState,
@@ -84,6 +87,7 @@ impl Kernel {
     }
 
     /// Closes a live handle.
+    #[inline(always)]
     pub(crate) fn close_handle(
         &self,
         state: &mut KernelState,
@@ -101,6 +105,7 @@ impl Kernel {
 
 impl KernelState {
     /// The object of a client's handle, which must be of this type.
+    #[inline]
     pub(crate) fn resolve_handle<T: HasHandle>(
         &self,
         process: ProcessId,
@@ -131,6 +136,7 @@ impl KernelState {
     }
 
     /// The object of a client's handle, of any type.
+    #[inline]
     pub(crate) fn find_handle(
         &self,
         process: ProcessId,

@@ -1,13 +1,12 @@
 //! Resources, which group allocations, and the views of devices on them.
 
 use crate::adapter::start::Adapter;
-use crate::base::id_list::Id;
+use crate::base::id_list::{Id, IdSet};
 use crate::ddi::miniport::DriverResource;
 use crate::lifetime::device::Device;
 use crate::objects::allocation::Allocation;
 use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
-use std::collections::BTreeSet;
 
 /// A group of allocations (`hResource` of the DDI).
 pub struct Resource {
@@ -31,10 +30,10 @@ pub struct Resource {
     /// The client runtime's private data, unchanged.
     pub(crate) runtime: Vec<u8>,
     /// The allocations that are not destroyed.
-    pub(crate) members: BTreeSet<Id<Allocation>>,
+    pub(crate) members: IdSet<Allocation>,
     /// The open views. Without any, and if no NT object keeps it alive, the resource is destroyed
     /// with its last allocation.
-    pub(crate) views: BTreeSet<Id<ResourceView>>,
+    pub(crate) views: IdSet<ResourceView>,
 }
 
 impl Resource {
@@ -52,5 +51,7 @@ pub struct ResourceView {
     /// Whether clients can use its handle: false during creation and destruction.
     pub(crate) published: bool,
     /// The open views of its allocations.
-    pub(crate) views: BTreeSet<Id<View>>,
+    pub(crate) views: IdSet<View>,
+    /// Its place in its device's list, once it was published.
+    pub(crate) device_index: Option<usize>,
 }

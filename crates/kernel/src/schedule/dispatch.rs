@@ -318,6 +318,7 @@ impl Kernel {
         let state = &mut *self.state.lock();
         let number = state.resolve_handle::<Context>(process, Argument::Context, context)?;
         state.contexts[number].queue.priority = priority;
+        state.schedule.has_priorities = true;
         Ok(())
     }
 

@@ -125,6 +125,9 @@ impl Kernel {
     /// Preempts the context's node if packets of a lower priority are ahead of the context's new
     /// packet.
     pub(crate) fn preempt_for_priority(&self, state: &mut KernelState, context: Id<Context>) {
+        if !state.schedule.has_priorities {
+            return;
+        }
         let it = &state.contexts[context];
         let (node, priority, device) = (it.node, it.queue.priority, it.device);
         let adapter = state.devices[device].adapter;

@@ -23,6 +23,8 @@ pub(crate) struct ScheduleState {
     pub(super) runnable: Vec<Id<Context>>,
     /// Packets that will never be submitted, which drivers are to be notified of.
     pub(super) cancelled: VecDeque<(Id<Context>, PacketPayload)>,
+    /// A context was once given a priority. Until then all are equal.
+    pub(super) has_priorities: bool,
     /// A preemption waits for its permit.
     pub(super) held_back: bool,
     /// Contexts that are being advanced, one after the other.

@@ -8,9 +8,9 @@ use crate::format;
 use crate::plan::PAGE;
 use flight::Passive;
 use kernel::miniport::{
-    AllocationInfo, CallList, CreateAllocationArgs, CreatedAllocations, DestroyAllocationArgs,
-    Drain, DriverAllocation, DriverDevice, DriverError, DriverResource, DriverResult, DriverView,
-    NewView, OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
+    AllocationInfo, CreateAllocationArgs, DestroyAllocationArgs, Drain, DriverAllocation,
+    DriverDevice, DriverError, DriverResource, DriverResult, DriverView, OpenAllocationArgs,
+    OwningResource, ResourceDisposition, SurfaceInfo,
 };
 use smallvec::SmallVec;
 
@@ -18,17 +18,18 @@ use smallvec::SmallVec;
 const A8: i32 = 28;
 
 impl SoftGpu {
-    /// The description of an allocation, from its private data.
-    fn allocation_info(&self, private: &[u8]) -> DriverResult<AllocationInfo> {
+    /// Describes an allocation, from its private data.
+    fn describe(&self, private: &[u8], info: &mut AllocationInfo) -> DriverResult<()> {
         if self.plan.is_some() {
-            let mut info = read_allocation_info(private)?;
+            *info = read_allocation_info(private)?;
             // A WDDM 1.x driver gets the addresses of allocations with each packet.
             let told = self.lists.is_none();
             (info.requirements.flags.physical, info.requirements.flags.notify) = (told, told);
-            return Ok(info);
+            return Ok(());
         }
-        let size = format::read_description(private)?.next_multiple_of(PAGE);
-        Ok(AllocationInfo { size, alignment: PAGE, ..AllocationInfo::default() })
+        info.size = format::read_description(private)?.next_multiple_of(PAGE);
+        info.alignment = PAGE;
+        Ok(())
     }
 
     /// Builds objects that their tables number, if the pool has no blocks.
@@ -44,10 +45,10 @@ impl SoftGpu {
 
     pub(super) fn new_allocations(
         &self,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.build_objects(|blocks| {
-            let resource = match args.resource {
+            let resource = match args.resource.take() {
                 Some(OwningResource::New(blank)) => Some((blocks.allocate()?, blank)),
                 Some(OwningResource::Existing(it, _))
                     if !self.state().records.has_resource(it.as_raw()) =>
@@ -56,27 +57,27 @@ impl SoftGpu {
                 }
                 Some(OwningResource::Existing(..)) | None => None,
             };
-            let mut described = SmallVec::<[_; 1]>::new();
-            for birth in args.allocations {
-                let info = self.allocation_info(birth.private)?;
-                described.push((blocks.allocate()?, info, birth.slot));
+            let mut own_blocks = SmallVec::<[_; 1]>::new();
+            for new in &mut args.allocations {
+                self.describe(new.private, &mut new.info)?;
+                own_blocks.push(blocks.allocate()?);
             }
 
             let records = &mut self.state().records;
             let resource = resource.map(|(block, blank)| blank.fill(records.add_resource(block)));
             let has_memory = self.plan.is_some();
-            let mut allocations = CallList::with_capacity(described.len());
-            for (block, info, blank) in described {
+            for (new, block) in args.allocations.iter_mut().zip(own_blocks) {
+                let size = new.info.size;
                 let driver_handle = records.add_allocation(block, |handle| {
                     if has_memory {
-                        Allocation::without_memory(handle, info.size)
+                        Allocation::without_memory(handle, size)
                     } else {
-                        Allocation::with_memory(handle, info.size)
+                        Allocation::with_memory(handle, size)
                     }
                 });
-                allocations.push((blank.fill(driver_handle), info));
+                new.set_driver_handle(driver_handle);
             }
-            Ok(CreatedAllocations { allocations, resource })
+            Ok(resource)
         })
     }
 
@@ -116,8 +117,8 @@ impl SoftGpu {
     pub(super) fn new_views(
         &self,
         at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         let device = args.device.as_raw();
         let callbacks = {
             let state = self.state();
@@ -126,22 +127,21 @@ impl SoftGpu {
         };
         self.build_objects(|blocks| {
             let mut found = SmallVec::<[_; 1]>::new();
-            for NewView { handle, slot: driver_handle, .. } in args.views {
-                let allocation = callbacks.handle_data(at, handle, false);
+            for new in &args.views {
+                let allocation = callbacks.handle_data(at, new.handle, false);
                 let allocation = allocation.ok_or(DriverError::NoHandle)?;
-                found.push((blocks.allocate()?, handle, allocation, driver_handle));
+                found.push((blocks.allocate()?, allocation));
             }
 
             let records = &mut self.state().records;
-            if found.iter().any(|(_, _, allocation, _)| records.allocation(*allocation).is_none()) {
+            if found.iter().any(|(_, allocation)| records.allocation(*allocation).is_none()) {
                 return Err(DriverError::Invalid);
             }
-            let mut views = CallList::with_capacity(found.len());
-            for (block, handle, allocation, blank) in found {
-                let view = records.view(device, handle, allocation);
-                views.push(blank.fill(records.add_view(block, view.ok_or(DriverError::Invalid)?)));
+            for (new, (block, allocation)) in args.views.iter_mut().zip(found) {
+                let view = records.view(device, new.handle, allocation);
+                new.fill(records.add_view(block, view.ok_or(DriverError::Invalid)?));
             }
-            Ok(views)
+            Ok(())
         })
     }
 

@@ -19,10 +19,10 @@ use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
 use kernel::device::Device;
 use kernel::miniport::{
-    CallList, CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
-    CreatedAllocations, DestroyAllocationArgs, Drain, DriverAllocation, DriverContext,
-    DriverDevice, DriverError, DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs,
-    Features, Generation, HandleSlot, Interrupt, Miniport, OpenAllocationArgs, SchedulingFeatures,
+    CancelCommandArgs, CollectReason, CreateAllocationArgs, CreateContextArgs,
+    DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
+    DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features, Generation,
+    HandleSlot, Interrupt, Miniport, OpenAllocationArgs, SchedulingFeatures,
     StandardAllocationArgs, SubmitCommandVirtualArgs, SurfaceInfo,
 };
 use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
@@ -248,8 +248,8 @@ impl Miniport for SoftGpu {
     fn create_allocations(
         &self,
         _at: &mut Passive,
-        args: CreateAllocationArgs<'_>,
-    ) -> DriverResult<CreatedAllocations> {
+        args: &mut CreateAllocationArgs<'_>,
+    ) -> DriverResult<Option<DriverResource>> {
         self.new_allocations(args)
     }
 
@@ -272,8 +272,8 @@ impl Miniport for SoftGpu {
     fn open_allocations(
         &self,
         at: &mut Passive,
-        args: OpenAllocationArgs<'_>,
-    ) -> DriverResult<CallList<DriverView>> {
+        args: &mut OpenAllocationArgs<'_>,
+    ) -> DriverResult<()> {
         self.new_views(at, args)
     }
 

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a client that does not build is a failed test")]
 
 use crate::c_library::{build_c, build_cpp, command, library, output_text};
+use crate::images::drivers_folder;
 use harness::command::windtunnel_command;
 use harness::pages::root;
 use harness::repeats;
@@ -28,11 +29,15 @@ pub(crate) struct Ended {
 
 impl Server {
     pub(crate) fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    fn start_with(name: &str, options: &[&str]) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let socket = folder.join(format!("{name}.sock"));
         let report = folder.join(format!("{name}.report"));
         let mut serve = serve(&socket);
-        serve.arg("--report").arg(&report);
+        serve.arg("--report").arg(&report).args(options);
         let mut process = serve.stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(process.stderr.take().unwrap());
         let mut line = String::new();
@@ -171,13 +176,43 @@ fn two_processes_share_by_handle_by_name_and_by_global_handle() {
 }
 
 #[test]
+fn two_processes_answer_as_windows_does() {
+    let server = Server::start("observed");
+    let text = server.run_well(&build_c("tests/c/observed_processes.c"), &[]);
+    assert_eq!(text, "two processes: as observed\n");
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
+fn a_driver_from_a_file_is_served() {
+    let clients = [build_c("tests/c/two_processes.c"), build_cpp("tests/c/two_processes.cpp")];
+    for file in ["gpuva.sys", "gpuva.so"] {
+        let driver = drivers_folder().join(file).into_os_string().into_string().unwrap();
+        let server = Server::start_with(file, &["--driver", &driver]);
+        server.run_well(&build_c("tests/c/third_process.c"), &[]);
+        let text = server.run_well(&clients[0], &[clients[1].to_str().unwrap()]);
+        assert_eq!(text, "two processes: all shared\n", "{file}");
+        server.stop_clean();
+    }
+    let socket = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no_driver.sock");
+    for (driver, why) in [("./none.sys", "cannot be read"), ("none", "which is none of ")] {
+        let output = serve(&socket).args(["--driver", driver]).output().unwrap();
+        let text = output_text(&output);
+        assert_eq!(output.status.code(), Some(2), "{driver}: {text}");
+        assert!(text.contains(why), "{driver}: {text}");
+        assert!(!socket.exists(), "{driver}");
+    }
+}
+
+#[test]
 fn a_client_that_is_killed_leaves_nothing_and_the_other_goes_on() {
     let server = Server::start("killed");
     let clients = [build_c("tests/c/two_processes.c"), build_cpp("tests/c/two_processes.cpp")];
     let (mut killed, kills) = (0, repeats(20, 1000));
     // Each makes fewer than 45 calls. The step has no common divisor with that.
     for turn in 0..kills {
-        let (who, at) = (if turn % 2 == 0 { 0 } else { 1 }, 1 + (turn / 2 * 17) % 45);
+        let (who, at) = (usize::from(turn % 2 != 0), 1 + (turn / 2 * 17) % 45);
         let second = clients[1 - who].to_str().unwrap();
         let arguments = [second, "kill", &(who + 1).to_string(), &at.to_string()];
         let text = server.run_well(&clients[who], &arguments);

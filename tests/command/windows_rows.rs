@@ -296,17 +296,14 @@ const SHOWN: &[Shown] = &[
             (214, "a bundle is no keyed mutex"),
         ],
     },
-];
-
-/// The observations of two processes that share a kernel. Their tests need the server; a test that
-/// shows one without it, with two clients of a kernel, is named.
-const TWO_PROCESSES: &[(u32, &str, Option<&str>)] = &[
-    (10, "the number of a global handle is valid in every process", None),
-    (
-        91,
-        "a process that ends releases what it opened",
-        Some("a_process_that_ends_drops_what_it_opened"),
-    ),
+    Shown {
+        test: "two_processes_answer_as_windows_does",
+        source: "tests/c/observed_processes.c",
+        rows: &[
+            (10, "the number of a global handle is valid in every process"),
+            (91, "a process that ends releases what it opened"),
+        ],
+    },
 ];
 
 const NO_GDI: &str = "there are no windows and device contexts";
@@ -377,12 +374,6 @@ fn every_observation_of_windows_has_its_test() {
         for (row, text) in shown.rows {
             add(*row, text);
             assert!(numbers.contains(row), "row {row} is not mentioned in {}", shown.source);
-        }
-    }
-    for (row, text, test) in TWO_PROCESSES {
-        add(*row, text);
-        if let Some(test) = test {
-            exists(test);
         }
     }
     for (row, why) in OUT_OF_REACH {

@@ -61,22 +61,18 @@ pub(crate) fn measure(
         let role = |role: &str, socket: Option<&Path>| {
             Client::start(&format!("{role} {} {}", extent.pairs, extent.turns), socket)
         };
-        let row = match what {
-            FENCE => {
-                let first = role("first", Some(&server.socket))?;
-                // It has created and named the fence.
-                let first = first.wait_for_line()?.0;
-                let second = role("second", Some(&server.socket))?;
-                let nanoseconds = first.number()?;
-                second.number()?;
-                ServerRow { what, server: nanoseconds, library: None }
-            }
-            _ => {
-                let name = if what == PAIR { "pair" } else { "share" };
-                let through = role(name, Some(&server.socket))?.number()?;
-                let library = role(name, None)?.number()?;
-                ServerRow { what, server: through, library: Some(library) }
-            }
+        let row = if what == FENCE {
+            // The first one has created and named the fence.
+            let first = role("first", Some(&server.socket))?.wait_for_line()?.0;
+            let second = role("second", Some(&server.socket))?;
+            let nanoseconds = first.number()?;
+            second.number()?;
+            ServerRow { what, server: nanoseconds, library: None }
+        } else {
+            let name = if what == PAIR { "pair" } else { "share" };
+            let through = role(name, Some(&server.socket))?.number()?;
+            let library = role(name, None)?.number()?;
+            ServerRow { what, server: through, library: Some(library) }
         };
         server.stop()?;
         push_row(&row);
@@ -229,7 +225,8 @@ fn median(
     for _ in 0..turns {
         let started = Instant::now();
         body(count)?;
-        all.push(started.elapsed().as_secs_f64() * 1e9 / count as f64);
+        let count = u32::try_from(count).map_err(|why| needs("fewer calls", &why))?;
+        all.push(started.elapsed().as_secs_f64() * 1e9 / f64::from(count));
     }
     all.sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied().ok_or(MeasureError("a turn".to_owned()))

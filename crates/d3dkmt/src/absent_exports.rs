@@ -23,7 +23,7 @@ macro_rules! absent_exports {
                     entry: const { entry_number(stringify!($name)) },
                     arguments: RemoteArguments::Structure { address, bytes: 0 },
                 };
-                global_kernel::call(stringify!($name), remote, |session, at| {
+                global_kernel::call(stringify!($name), &remote, |session, at| {
                     // SAFETY: The function does not read its argument.
                     unsafe { thunk::$name(session, at, args) }
                 })
@@ -42,7 +42,7 @@ pub extern "C-unwind" fn D3DKMTCheckExclusiveOwnership() -> BOOLEAN {
         entry: OtherCall::CheckExclusiveOwnership.number(),
         arguments: RemoteArguments::Members(&[]),
     };
-    let answer = global_kernel::call("D3DKMTCheckExclusiveOwnership", remote, |session, _| {
+    let answer = global_kernel::call("D3DKMTCheckExclusiveOwnership", &remote, |session, _| {
         NTSTATUS::from(thunk::is_any_source_exclusive(session))
     });
     BOOLEAN::from(answer == 1)

@@ -82,7 +82,7 @@ pub extern "C-unwind" fn windtunnel_event_close(event: HANDLE) -> NTSTATUS {
     let members = (event.addr() as u64).to_ne_bytes();
     let arguments = RemoteArguments::Members(&members);
     let remote = RemoteCall { entry: OtherCall::EventClose.number(), arguments };
-    global_kernel::call("windtunnel_event_close", remote, |session, _| {
+    global_kernel::call("windtunnel_event_close", &remote, |session, _| {
         session.judge_event_close(event).err().unwrap_or(STATUS_SUCCESS)
     });
     // SAFETY: The client gives up its descriptor.

@@ -94,7 +94,7 @@ macro_rules! enter {
                 entry: const { entry_number("D3DKMTShareObjects") },
                 arguments: RemoteArguments::Members(&members),
             };
-            global_kernel::call("D3DKMTShareObjects", remote, |session, at| {
+            global_kernel::call("D3DKMTShareObjects", &remote, |session, at| {
                 // SAFETY: The session is guarded, and the caller gives up what `handle` points to
                 // for the call's result.
                 unsafe { thunk::share_objects_by_value(session, at, arguments) }
@@ -112,7 +112,7 @@ macro_rules! enter {
                 entry: const { entry_number(stringify!($name)) },
                 arguments: RemoteArguments::Structure { address, bytes },
             };
-            global_kernel::call(stringify!($name), remote, |session, at| {
+            global_kernel::call(stringify!($name), &remote, |session, at| {
                 // SAFETY: The session is guarded, and the caller gives up what `args` points to
                 // for the call's results.
                 unsafe { thunk::$name(session, at, $args) }

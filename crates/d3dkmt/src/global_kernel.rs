@@ -65,7 +65,7 @@ impl<B> SendBody<B> {
 /// Runs a client's call on its thread, as its process: by `body`, or by a server.
 pub(crate) fn call(
     name: &'static str,
-    remote: RemoteCall<'_>,
+    remote: &RemoteCall<'_>,
     body: impl FnOnce(&Session, &mut Passive) -> NTSTATUS,
 ) -> NTSTATUS {
     enter(|| {
@@ -75,7 +75,7 @@ pub(crate) fn call(
         if !reserve::is_available() {
             return STATUS_NO_MEMORY;
         }
-        let run = || remote::call(&remote);
+        let run = || remote::call(remote);
         internal::caught(run).unwrap_or(STATUS_UNSUCCESSFUL)
     })
 }
@@ -172,7 +172,12 @@ impl GlobalKernel {
     }
 
     fn start() -> Option<Self> {
-        let started = HostedKernel::start(report::from_environment(), driver::from_environment);
+        // Without a driver, the kernel has no adapter.
+        let set_up = |_: &_, log: &_| {
+            let setup = driver::from_environment(log);
+            Ok(setup.inspect_err(|reason| standard_error::print_line(reason)).ok())
+        };
+        let started = HostedKernel::start(report::from_environment(), set_up);
         let HostedKernel { host, kernel, report } =
             started.inspect_err(|reason| standard_error::print_line(reason)).ok()?;
         if report.is_some() {

@@ -60,7 +60,7 @@ unsafe fn answer(handle: HANDLE, text: *mut c_char, size: usize, what: NtHandleT
     let members = words.map(|word| (word as u64).to_ne_bytes()).concat();
     let arguments = RemoteArguments::Members(&members);
     let remote = RemoteCall { entry: call.number(), arguments };
-    global_kernel::call(name, remote, |session, at| {
+    global_kernel::call(name, &remote, |session, at| {
         // SAFETY: The session is guarded, and the caller gives up this memory.
         unsafe { session.write_nt_handle_text(at, handle, what, (text.cast(), size)) }
     })

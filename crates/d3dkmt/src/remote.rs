@@ -47,7 +47,7 @@ pub(crate) struct Connection {
     /// For new channels. `None` if there is no server.
     socket: Option<Mutex<DescriptorSocket>>,
     /// Channels that no thread uses now.
-    free: Mutex<Vec<Box<ClientChannel>>>,
+    free: Mutex<Vec<ClientChannel>>,
     is_gone: AtomicBool,
 }
 
@@ -70,7 +70,7 @@ thread_local! {
 }
 
 /// The channel of a thread.
-struct ThreadChannel(Option<(&'static Connection, Box<ClientChannel>)>);
+struct ThreadChannel(Option<(&'static Connection, ClientChannel)>);
 
 impl Drop for ThreadChannel {
     fn drop(&mut self) {
@@ -124,32 +124,28 @@ pub(crate) fn call(call: &RemoteCall<'_>) -> NTSTATUS {
     if connection.is_gone.load(Ordering::Acquire) {
         return STATUS_DEVICE_REMOVED;
     }
-    let with_channel = |channel: &mut ClientChannel| {
-        claims::with_guard(claim_copy::DIRECT_ACCESS, || channel.call(connection, call))
-    };
     // A thread whose thread-local values are destroyed has a channel for this call only.
     let kept = CHANNEL.try_with(|kept| kept.try_borrow_mut().ok()?.take(connection));
-    let Some(mut channel) = kept.ok().flatten().or_else(|| connection.channel()) else {
+    let channel = kept.ok().flatten().or_else(|| connection.channel());
+    let called = channel.and_then(|mut channel| {
+        let made = || channel.call(connection, call);
+        let status = claims::with_guard(claim_copy::DIRECT_ACCESS, made).ok()?;
+        Some((status, channel))
+    });
+    let Some((status, channel)) = called else {
         connection.is_gone.store(true, Ordering::Release);
         return STATUS_DEVICE_REMOVED;
     };
-    let status = with_channel(&mut channel);
-    match status {
-        Ok(status) => {
-            let mut channel = Some(channel);
-            _ = CHANNEL.try_with(|kept| {
-                if let Ok(mut kept) = kept.try_borrow_mut() {
-                    kept.0 = channel.take().map(|channel| (connection, channel));
-                }
-            });
-            channel.into_iter().for_each(|channel| connection.give_back(channel));
-            status
+    let mut channel = Some(channel);
+    _ = CHANNEL.try_with(|kept| {
+        if let Ok(mut kept) = kept.try_borrow_mut() {
+            kept.0 = channel.take().map(|channel| (connection, channel));
         }
-        Err(Gone) => {
-            connection.is_gone.store(true, Ordering::Release);
-            STATUS_DEVICE_REMOVED
-        }
+    });
+    if let Some(channel) = channel {
+        connection.give_back(channel);
     }
+    status
 }
 
 /// Tells the server that this process exits.
@@ -165,7 +161,7 @@ pub(crate) fn say_goodbye() {
 
 impl ThreadChannel {
     /// Takes the channel, if it is of this connection.
-    fn take(&mut self, of: &'static Connection) -> Option<Box<ClientChannel>> {
+    fn take(&mut self, of: &'static Connection) -> Option<ClientChannel> {
         let (connection, channel) = self.0.take()?;
         if !ptr::eq(connection, of) {
             // That of the parent of this process: dropping it would unmap only our copy.
@@ -208,18 +204,19 @@ impl Connection {
     }
 
     /// A channel that no other thread uses.
-    fn channel(&self) -> Option<Box<ClientChannel>> {
+    fn channel(&self) -> Option<ClientChannel> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         free.or_else(|| self.new_channel())
     }
 
-    fn give_back(&self, channel: Box<ClientChannel>) {
+    fn give_back(&self, channel: ClientChannel) {
         self.free.lock().unwrap_or_else(PoisonError::into_inner).push(channel);
     }
 
-    fn new_channel(&self) -> Option<Box<ClientChannel>> {
+    fn new_channel(&self) -> Option<ClientChannel> {
         let socket = self.socket.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        socket.send(NEW_CHANNEL, &[]).ok()?;
+        // A server that refuses has said why, and is gone.
+        _ = socket.send(NEW_CHANNEL, &[]);
         let packet = socket.receive(Some(PATIENCE)).ok()?;
         drop(socket);
         if let Some(reason) = packet.bytes.strip_prefix(REFUSED) {
@@ -229,7 +226,7 @@ impl Connection {
         }
         let [memory, end] = <[OwnedFd; 2]>::try_from(packet.descriptors).ok()?;
         let channel = Channel::new(memory.as_fd(), Side::Client, end.into()).ok()?;
-        Some(Box::new(ClientChannel { channel, message: Vec::new(), answer: Vec::new() }))
+        Some(ClientChannel { channel, message: Vec::new(), answer: Vec::new() })
     }
 
     fn has_ended(&self) -> bool {

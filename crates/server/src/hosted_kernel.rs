@@ -2,7 +2,6 @@
 
 use crate::internal::Workers;
 use crate::report::Report;
-use crate::standard_error;
 use flight::{Log, Spawner, ThreadedHost};
 use kernel::{DriverSetup, Kernel};
 use std::sync::{Arc, OnceLock};
@@ -26,15 +25,14 @@ pub struct HostedKernel {
 }
 
 impl HostedKernel {
-    /// Starts a kernel with the driver that `set_up` returns. Without a driver it has no adapter, and
-    /// the reason is printed.
+    /// Starts a kernel with the driver that `set_up` returns. Without a driver it has no adapter.
     ///
     /// # Errors
     ///
-    /// Why the driver did not start, in one line.
+    /// That of `set_up`, or why the driver did not start, in one line.
     pub fn start(
         report: Option<Report>,
-        set_up: impl FnOnce(&Arc<Log>) -> Result<DriverSetup, String>,
+        set_up: impl FnOnce(&Arc<ThreadedHost>, &Arc<Log>) -> Result<Option<DriverSetup>, String>,
     ) -> Result<Self, String> {
         let log = Arc::new(if report.is_some() { Log::new() } else { Log::silent() });
         let host = ThreadedHost::new(&log);
@@ -43,14 +41,10 @@ impl HostedKernel {
         let workers: Arc<dyn Spawner> = Arc::new(Workers(host.clone()));
         let (worker, work_available) = (kernel.clone(), kernel.work_available());
         workers.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
-        match set_up(&log) {
-            Ok(setup) => {
-                let added = host.adopt("client", |at| kernel.add_adapter(at, setup));
-                let adapter =
-                    added.map_err(|error| format!("the driver did not start: {error}"))?;
-                kernel.start_workers(&workers, adapter);
-            }
-            Err(reason) => standard_error::print_line(&reason),
+        if let Some(setup) = set_up(&host, &log)? {
+            let added = host.adopt("client", |at| kernel.add_adapter(at, setup));
+            let adapter = added.map_err(|error| format!("the driver did not start: {error}"))?;
+            kernel.start_workers(&workers, adapter);
         }
         // Only for messages about a broken invariant, of the first kernel.
         _ = RUNNING.set(kernel.clone());

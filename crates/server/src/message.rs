@@ -4,9 +4,39 @@
 //! in order, of which the last is a question or the end of the call. The client executes them; after a
 //! question it sends a reply, and the server goes on.
 
-/// The version of the messages: a client and a server of different versions do not understand each
-/// other.
-pub const VERSION: u32 = 1;
+/// The version of the messages and of the tables of entry points: a client and a server of different
+/// versions do not understand each other.
+pub const VERSION: u32 = {
+    // The messages themselves.
+    let mut hash = 1;
+    let mut row = 0;
+    while row < thunk::ENTRIES.len() + thunk::ABSENT_ENTRIES.len() {
+        let entry = row_at(row);
+        let name = entry.name.as_bytes();
+        let mut at = 0;
+        while at < name.len() {
+            hash = mix(hash, name[at] as u32);
+            at += 1;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "structures are small")]
+        let bytes = entry.bytes as u32;
+        hash = mix(hash, bytes);
+        row += 1;
+    }
+    hash
+};
+
+const fn mix(hash: u32, number: u32) -> u32 {
+    (hash ^ number).wrapping_mul(0x0100_0193)
+}
+
+const fn row_at(row: usize) -> &'static thunk::EntryRow {
+    if row < thunk::ENTRIES.len() {
+        &thunk::ENTRIES[row]
+    } else {
+        &thunk::ABSENT_ENTRIES[row - thunk::ENTRIES.len()]
+    }
+}
 
 /// What a client sends first over its socket, before the version and its name.
 pub const HELLO: &[u8; 4] = b"WTCL";
@@ -63,12 +93,7 @@ impl OtherCall {
 pub const fn entry_number(name: &str) -> u32 {
     let mut number = 0;
     while number < thunk::ENTRIES.len() + thunk::ABSENT_ENTRIES.len() {
-        let row = if number < thunk::ENTRIES.len() {
-            &thunk::ENTRIES[number]
-        } else {
-            &thunk::ABSENT_ENTRIES[number - thunk::ENTRIES.len()]
-        };
-        if is_same(row.name.as_bytes(), name.as_bytes()) {
+        if is_same(row_at(number).name.as_bytes(), name.as_bytes()) {
             #[expect(clippy::cast_possible_truncation, reason = "there are a few hundred")]
             return number as u32;
         }

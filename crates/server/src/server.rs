@@ -7,7 +7,7 @@ use crate::nt_descriptors::NtDescriptors;
 use crate::report::{Leaks, Report, WrittenReport};
 use crate::server_client::{self, SharedServer};
 use crate::{internal, signals};
-use flight::{Kind, Log};
+use flight::{LiveObject, Log, ThreadedHost};
 use kernel::{DriverSetup, ProcessExit};
 use std::fs::{self, Permissions};
 use std::io;
@@ -52,20 +52,23 @@ pub fn default_socket() -> Option<PathBuf> {
 pub fn serve(
     path: &Path,
     report: Option<Report>,
-    set_up: impl FnOnce(&Arc<Log>) -> Result<DriverSetup, String>,
+    set_up: impl FnOnce(&Arc<ThreadedHost>, &Arc<Log>) -> Result<DriverSetup, String>,
     ready: impl FnOnce(),
 ) -> Result<ServerEnd, String> {
     let listener = listen(path)?;
     let removed = RemovedAtEnd(path);
     signals::with_signals_blocked(|| {
         let stop = stop_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
-        let hosted = HostedKernel::start(report, set_up)?;
+        let hosted = HostedKernel::start(report, |host, log| set_up(host, log).map(Some))?;
         let nt = Arc::new(NtDescriptors::default());
+        let live = hosted.kernel.live_objects().objects;
+        let own_objects = live.into_iter().map(|object| object.subject).collect();
         let collector = Session::open(&hosted.kernel).with_nt_handles(nt.clone());
         let server = Arc::new(SharedServer {
             hosted,
             nt,
             collector,
+            own_objects,
             clients: Mutex::default(),
             left: Mutex::default(),
         });
@@ -311,7 +314,8 @@ fn finish(server: &SharedServer) -> ServerEnd {
     }
     let mut left = server.left.lock().unwrap_or_else(PoisonError::into_inner);
     let live = kernel.live_objects();
-    for object in live.objects.iter().filter(|object| object.subject.kind != Kind::Adapter) {
+    let of_clients = |object: &&LiveObject| !server.own_objects.contains(&object.subject);
+    for object in live.objects.iter().filter(of_clients) {
         left.add_object(&format!("{}, of a process that has ended", object.subject));
     }
     let Some(report) = report else {

@@ -18,9 +18,9 @@ use abi::status::{
     STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
     STATUS_UNSUCCESSFUL,
 };
-use flight::{NoResources, Passive};
+use flight::{NoResources, Passive, Subject};
 use kernel::ProcessExit;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
@@ -42,6 +42,8 @@ pub(crate) struct SharedServer {
     pub(crate) nt: Arc<NtDescriptors>,
     /// Closes NT handles that no process has any more.
     pub(crate) collector: Session,
+    /// The adapter, and the objects that the system has made for it.
+    pub(crate) own_objects: BTreeSet<Subject>,
     pub(crate) clients: Mutex<Vec<Arc<ClientProcess>>>,
     /// What clients have left alive at their exit.
     pub(crate) left: Mutex<Leaks>,
@@ -145,7 +147,7 @@ fn introduction(socket: &DescriptorSocket) -> Result<String, String> {
     }
     match reader.word() {
         Some(VERSION) => Ok(String::from_utf8_lossy(reader.0).into_owned()),
-        _ => Err("another version".to_owned()),
+        _ => Err("library and server differ in version".to_owned()),
     }
 }
 

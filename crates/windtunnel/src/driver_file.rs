@@ -12,7 +12,9 @@ use crate::fly::{
 use crate::native_umd::NativeUmd;
 use crate::private_data::{self, PrivateData};
 use crate::scenario::Scenario;
-use flight::{EventKind, HardwareModel, Host, HostError, InterruptLine, Log, Passive, Subject};
+use flight::{
+    EventKind, HardwareModel, Host, HostError, InterruptLine, Log, Passive, Subject, ThreadedHost,
+};
 use kernel::DriverSetup;
 use kernel::miniport::{DriverKind, Miniport as _};
 use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
@@ -180,6 +182,47 @@ impl DriverFile {
     /// The name of its service: the file's, without an extension.
     fn service(&self) -> &str {
         self.name.rsplit_once('.').map_or(&self.name, |(stem, _)| stem)
+    }
+
+    /// Loads a display driver and runs its `DriverEntry`, for a kernel in this process that clients
+    /// call. A fault of the driver is printed and ends the process.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be used: a sentence about the file.
+    pub fn set_up(
+        &'static self,
+        host: &Arc<ThreadedHost>,
+        log: &Arc<Log>,
+    ) -> Result<DriverSetup, String> {
+        let at = self.path.display();
+        crash_report::report_faults_here();
+        crash_report::set_file_here(self);
+        let loaded = drivers::load_driver(&self.path, &self.bytes);
+        let loaded = loaded.map_err(|why| format!("{at} {why}"))?;
+        crash_report::set_image_here(&loaded.range());
+        let ram = nt::Ram::new(MACHINE_MEMORY).map_err(|why| format!("no memory: {why}"))?;
+        let pool = nt::Pool::new(log.clone());
+        let any_host: Arc<dyn Host> = host.clone();
+        let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
+        let context = LoadContext {
+            host: &any_host,
+            log,
+            pool: &pool,
+            hardware,
+            service: self.service(),
+            files: self.options.files.clone(),
+        };
+        match host.adopt("driver", |_| drivers::run_driver_entry(loaded, context)) {
+            Ok(Registered::Display(miniport)) => {
+                let hardware = Arc::new(NoDevice { ram, pool: pool.clone() });
+                Ok(DriverSetup { miniport, hardware, pool })
+            }
+            Ok(Registered::Stream(_)) => {
+                Err(format!("{at} is an AVStream minidriver: D3DKMT clients need a display driver"))
+            }
+            Err(why) => Err(format!("{at} needs {why}")),
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use super::CommandError;
 use clap::Args;
 use server::{Report, ServerEnd, driver};
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use windtunnel::{DriverFile, FlightOptions};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -13,8 +14,9 @@ pub(crate) struct Arguments {
     /// [default: `$XDG_RUNTIME_DIR/windtunnel.sock`]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// The driver of the adapter: a name of `windtunnel list drivers` [default: the built-in one]
-    #[arg(long, value_name = "NAME")]
+    /// The driver of the adapter: a name of `windtunnel list drivers`, or a driver from a file
+    /// (.sys, .so) [default: the built-in one]
+    #[arg(long, value_name = "DRIVER")]
     driver: Option<OsString>,
     /// Write the report to this file instead of standard error
     #[arg(long, value_name = "FILE")]
@@ -48,13 +50,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
             socket.display()
         );
     };
-    let set_up = |log: &_| match &arguments.driver {
-        None => driver::built_in(log),
-        Some(name) => driver::named(name, log).map_err(|why| format!("--driver is {why}")),
+    let file = arguments.driver.as_deref().filter(|name| is_file(name));
+    let file = file.map(|path| DriverFile::open(Path::new(path), OPTIONS)).transpose();
+    let file = file.map_err(CommandError)?;
+    let set_up = |host: &_, log: &_| match (file, &arguments.driver) {
+        (Some(file), _) => file.set_up(host, log),
+        (None, None) => driver::built_in(log),
+        (None, Some(name)) => driver::named(name, log).map_err(|why| format!("--driver is {why}")),
     };
     match server::serve(&socket, report, set_up, ready).map_err(CommandError)? {
         ServerEnd::Clean => Ok(ExitCode::SUCCESS),
         ServerEnd::Bad => Ok(ExitCode::from(1)),
         ServerEnd::Internal => Ok(ExitCode::from(2)),
     }
+}
+
+/// How the driver of a file is hosted.
+const OPTIONS: FlightOptions = FlightOptions {
+    in_process: true,
+    deadline: None,
+    files: None,
+    guard: nt::Guard::Off,
+    private_data: None,
+};
+
+/// Whether a driver is named by a path: no name of a built-in one has a dot or a slash.
+fn is_file(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().any(|letter| matches!(letter, b'.' | b'/'))
 }

@@ -59,7 +59,7 @@ static void count_call(void)
 {
     if (++calls == killed_at) {
         pthread_t thread;
-        CHECK(pthread_create(&thread, NULL, kill_soon, (void *)(long)(getpid() * 7919L % 60000)) == 0);
+        CHECK(pthread_create(&thread, NULL, kill_soon, (void *)(long)(getpid() * 7919L % 20000)) == 0);
     }
 }
 

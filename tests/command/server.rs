@@ -210,9 +210,9 @@ fn a_client_that_is_killed_leaves_nothing_and_the_other_goes_on() {
     let server = Server::start("killed");
     let clients = [build_c("tests/c/two_processes.c"), build_cpp("tests/c/two_processes.cpp")];
     let (mut killed, kills) = (0, repeats(20, 1000));
-    // Each makes fewer than 45 calls. The step has no common divisor with that.
+    // Each makes more than 26 calls. The step has no common divisor with that.
     for turn in 0..kills {
-        let (who, at) = (usize::from(turn % 2 != 0), 1 + (turn / 2 * 17) % 45);
+        let (who, at) = (usize::from(turn % 2 != 0), 1 + (turn / 2 * 17) % 26);
         let second = clients[1 - who].to_str().unwrap();
         let arguments = [second, "kill", &(who + 1).to_string(), &at.to_string()];
         let text = server.run_well(&clients[who], &arguments);
@@ -325,6 +325,7 @@ fn the_commands_of_the_page_run() {
     let programs = windtunnel_command();
     let programs = Path::new(programs.get_program()).parent().unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    let _ = fs::remove_dir_all(&folder); // There may be none.
     fs::create_dir_all(&folder).unwrap();
     let script: Vec<String> = blocks
         .flat_map(str::lines)

@@ -324,9 +324,9 @@ fn execute(
                 // SAFETY: As above.
                 unsafe { claims::read_list(at.cast_const(), size) }.ok()
             }
-            Operation::Check => {
+            Operation::ReadForResults => {
                 // SAFETY: As above.
-                unsafe { claims::check_writable(at.cast(), size) }.ok().map(|()| Vec::new())
+                unsafe { claims::read_list_mut(at, size) }.ok()
             }
             Operation::SendDescriptor => send_descriptor(channel, address),
             Operation::TakeDescriptor => {

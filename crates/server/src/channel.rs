@@ -17,8 +17,8 @@ use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// The longest message.
 pub const MESSAGE_BYTES: usize = (64 << 10) - 64;
@@ -26,8 +26,15 @@ pub const MESSAGE_BYTES: usize = (64 << 10) - 64;
 /// The bytes of the shared memory.
 const SIZE: usize = size_of::<SharedMemory>();
 
-/// How often a side looks for its turn before it sleeps.
-const SPINS: u32 = 4000;
+/// How long a side looks for its turn before it sleeps, if its last wait was no longer than that.
+/// Waking takes the operating system about as long.
+const SPIN: Duration = Duration::from_micros(60);
+
+/// How long it looks otherwise.
+const SHORT_SPIN: Duration = Duration::from_micros(5);
+
+/// The looks between two looks at the clock.
+const LOOKS: u32 = 64;
 
 /// The side that has the turn.
 const CLIENT: u32 = 0;
@@ -74,6 +81,8 @@ pub struct Channel {
     side: Side,
     /// For descriptors that belong to a message.
     pub socket: DescriptorSocket,
+    /// Whether the last wait was short, so that the next one may be, too.
+    was_short: AtomicBool,
 }
 
 // SAFETY: The words are atomic, and the halves are only copied.
@@ -142,7 +151,7 @@ impl Channel {
             return Err(io::Error::last_os_error());
         }
         let memory = NonNull::new(memory.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { memory, side, socket })
+        Ok(Self { memory, side, socket, was_short: AtomicBool::new(true) })
     }
 
     fn shared(&self) -> &SharedMemory {
@@ -220,11 +229,15 @@ impl Channel {
             turn if turn == self.side.other().turn() => None,
             _ => Some(Err(Gone)),
         };
-        for _ in 0..SPINS {
-            if let Some(answer) = has_turn() {
-                return answer;
+        let started = Instant::now();
+        let spin = if self.was_short.load(Ordering::Relaxed) { SPIN } else { SHORT_SPIN };
+        while started.elapsed() < spin {
+            for _ in 0..LOOKS {
+                if let Some(answer) = has_turn() {
+                    return answer;
+                }
+                std::hint::spin_loop();
             }
-            std::hint::spin_loop();
         }
         let sleeps = &shared.sleeps[mine as usize].0;
         loop {
@@ -235,7 +248,10 @@ impl Channel {
             });
             sleeps.store(0, Ordering::SeqCst);
             match answer {
-                Some(answer) => return answer,
+                Some(answer) => {
+                    self.was_short.store(started.elapsed() < SPIN, Ordering::Relaxed);
+                    return answer;
+                }
                 None if is_gone() => return Err(Gone),
                 None => (),
             }

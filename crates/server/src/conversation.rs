@@ -21,7 +21,6 @@ use thunk::claims::{RemoteAccess, ShownAccess};
 pub(crate) const ACCESS: &RemoteAccess = &RemoteAccess {
     read: read_memory,
     write: write_memory,
-    check: check_memory,
     show: show_memory,
     is_gone: is_client_gone,
 };
@@ -105,7 +104,7 @@ pub(crate) fn finish_call(status: NTSTATUS) {
 pub(crate) fn take_descriptor(number: usize) -> Option<(OwnedFd, u32)> {
     with(|it| {
         let reply = it.ask(Operation::SendDescriptor, 0, number as u64, &[]).ok()??;
-        let rights = MessageReader(&reply).word()?;
+        let rights = MessageReader(reply).word()?;
         let Packet { descriptors, .. } = it.channel.socket.receive(Some(PATIENCE)).ok()?;
         descriptors.into_iter().next().map(|descriptor| (descriptor, rights))
     })?
@@ -116,7 +115,7 @@ pub(crate) fn give_descriptor(descriptor: BorrowedFd<'_>, inherit: bool) -> Opti
     with(|it| {
         it.channel.socket.send(b"descriptor", &[descriptor]).ok()?;
         let reply = it.ask(Operation::TakeDescriptor, u32::from(inherit), 0, &[]).ok()??;
-        usize::try_from(MessageReader(&reply).long()?).ok()
+        usize::try_from(MessageReader(reply).long()?).ok()
     })?
 }
 
@@ -125,16 +124,12 @@ pub(crate) fn close_descriptor(number: usize) {
     with(|it| it.add(Operation::CloseDescriptor, 0, number as u64, &[]));
 }
 
-fn read_memory(from: usize, to: &mut [MaybeUninit<u8>]) -> bool {
-    with(|it| it.read(from, to)).unwrap_or(false)
+fn read_memory(from: usize, to: &mut [MaybeUninit<u8>], gets_results: bool) -> bool {
+    with(|it| it.read(from, to, gets_results)).unwrap_or(false)
 }
 
 fn write_memory(to: usize, bytes: &[u8]) -> bool {
     with(|it| it.write(to, bytes)).unwrap_or(false)
-}
-
-fn check_memory(at: usize, bytes: usize) -> bool {
-    with(|it| it.check(at, bytes)).unwrap_or(false)
 }
 
 fn show_memory(address: usize, access: ShownAccess) -> Option<usize> {
@@ -169,7 +164,8 @@ impl Conversation {
     }
 
     fn send(&mut self) {
-        if !self.is_gone {
+        // The end of a channel must not be overwritten.
+        if !self.is_gone && !self.client.is_gone.load(Ordering::SeqCst) {
             self.channel.send(&self.operations);
         }
         self.operations.clear();
@@ -182,15 +178,14 @@ impl Conversation {
         size: u32,
         address: u64,
         data: &[u8],
-    ) -> Result<Option<Vec<u8>>, Gone> {
+    ) -> Result<Option<&[u8]>, Gone> {
         self.add(operation, size, address, data);
         self.send();
         self.receive()?;
-        let Some((possible, data)) = MessageReader(&self.message).reply() else {
-            self.is_gone = true;
-            return Err(Gone);
-        };
-        Ok(possible.then(|| data.to_vec()))
+        // A message that makes no sense ends the conversation.
+        self.is_gone = MessageReader(&self.message).reply().is_none();
+        let (possible, data) = MessageReader(&self.message).reply().ok_or(Gone)?;
+        Ok(possible.then_some(data))
     }
 
     /// Where a range is in the structure of the call.
@@ -200,16 +195,19 @@ impl Conversation {
         (offset.checked_add(bytes)? <= self.structure.len()).then_some(offset)
     }
 
-    fn read(&mut self, from: usize, to: &mut [MaybeUninit<u8>]) -> bool {
-        if let Some(offset) = self.in_structure(from, to.len()) {
+    fn read(&mut self, from: usize, to: &mut [MaybeUninit<u8>], gets_results: bool) -> bool {
+        if let (Some(offset), Some((_, writable))) =
+            (self.in_structure(from, to.len()), self.structure_at)
+        {
             to.write_copy_of_slice(&self.structure[offset..offset + to.len()]);
-            return true;
+            return writable || !gets_results;
         }
+        let operation = if gets_results { Operation::ReadForResults } else { Operation::Read };
         for (piece, address) in to.chunks_mut(PIECE).zip((from..).step_by(PIECE)) {
             let Ok(size) = u32::try_from(piece.len()) else { return false };
-            match self.ask(Operation::Read, size, address as u64, &[]) {
+            match self.ask(operation, size, address as u64, &[]) {
                 Ok(Some(bytes)) if bytes.len() == piece.len() => {
-                    piece.write_copy_of_slice(&bytes);
+                    piece.write_copy_of_slice(bytes);
                 }
                 _ => return false,
             }
@@ -226,14 +224,6 @@ impl Conversation {
             self.add(Operation::Write, size, address as u64, piece);
         }
         !self.is_gone
-    }
-
-    fn check(&mut self, at: usize, bytes: usize) -> bool {
-        if let (Some(_), Some((_, writable))) = (self.in_structure(at, bytes), self.structure_at) {
-            return writable;
-        }
-        let Ok(size) = u32::try_from(bytes) else { return false };
-        matches!(self.ask(Operation::Check, size, at as u64, &[]), Ok(Some(_)))
     }
 
     /// Maps a window of the system memory in the client.
@@ -259,7 +249,7 @@ impl Conversation {
         let size = u32::try_from(pieces.len()).ok().filter(|_| pieces.len() <= PIECE)?;
         self.channel.socket.send(b"memory", &[file.as_fd()]).ok()?;
         let reply = self.ask(Operation::Map, size, u64::from(writable), &pieces).ok()??;
-        let shown = usize::try_from(MessageReader(&reply).long()?).ok()?;
+        let shown = usize::try_from(MessageReader(reply).long()?).ok()?;
         self.client.add_shown(window.start, (shown, window.length));
         Some(shown + offset)
     }

@@ -136,8 +136,8 @@ pub enum Operation {
     Write = 1,
     /// Question: the bytes at an address.
     Read = 2,
-    /// Question: whether bytes can be written.
-    Check = 3,
+    /// Question: the bytes at an address where results will be written, if that is possible.
+    ReadForResults = 3,
     /// Question: sends the descriptor with this number over the channel's socket; the reply has the
     /// rights that were asked for when it was opened.
     SendDescriptor = 4,
@@ -162,7 +162,7 @@ impl Operation {
         let all = [
             Self::Write,
             Self::Read,
-            Self::Check,
+            Self::ReadForResults,
             Self::SendDescriptor,
             Self::TakeDescriptor,
             Self::Map,

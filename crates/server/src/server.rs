@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use thunk::Session;
 
 /// The server of this process, for the observer of windows.
@@ -313,9 +314,7 @@ fn finish(server: &SharedServer) -> ServerEnd {
         return ServerEnd::Internal;
     }
     let mut left = server.left.lock().unwrap_or_else(PoisonError::into_inner);
-    let live = kernel.live_objects();
-    let of_clients = |object: &&LiveObject| !server.own_objects.contains(&object.subject);
-    for object in live.objects.iter().filter(of_clients) {
+    for object in objects_of_clients(server) {
         left.add_object(&format!("{}, of a process that has ended", object.subject));
     }
     let Some(report) = report else {
@@ -325,5 +324,20 @@ fn finish(server: &SharedServer) -> ServerEnd {
     match report.write(&left) {
         WrittenReport::Clean if left.is_empty() => ServerEnd::Clean,
         _ => ServerEnd::Bad,
+    }
+}
+
+/// The objects that are left of clients that have ended. The last work of the kernel's threads may
+/// take a moment.
+fn objects_of_clients(server: &SharedServer) -> Vec<LiveObject> {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let started = Instant::now();
+    loop {
+        let mut live = server.hosted.kernel.live_objects().objects;
+        live.retain(|object| !server.own_objects.contains(&object.subject));
+        if live.is_empty() || started.elapsed() > PATIENCE {
+            return live;
+        }
+        thread::sleep(Duration::from_millis(10));
     }
 }

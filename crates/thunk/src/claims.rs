@@ -68,13 +68,11 @@ pub enum DirectAccessResult {
 /// makes for it. Each returns whether it was possible.
 #[derive(Clone, Copy, Debug)]
 pub struct RemoteAccess {
-    /// Reads all bytes at an address.
-    pub read: fn(from: usize, to: &mut [MaybeUninit<u8>]) -> bool,
+    /// Reads all bytes at an address, and checks that they can be written if results go there.
+    pub read: fn(from: usize, to: &mut [MaybeUninit<u8>], gets_results: bool) -> bool,
     /// Writes bytes before the call returns. Memory that was not checked before may turn out to be
     /// inaccessible only then, and the call fails.
     pub write: fn(to: usize, bytes: &[u8]) -> bool,
-    /// Checks that bytes can be written.
-    pub check: fn(at: usize, bytes: usize) -> bool,
     /// Maps memory of this process in the caller's, and returns its address there.
     pub show: fn(address: usize, access: ShownAccess) -> Option<usize>,
     /// Whether the caller has ended: what its call does from then on is not its fault.
@@ -218,11 +216,11 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 ///
 /// As for [`read`] and [`write()`].
 pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
-    // SAFETY: The caller's contract.
-    let value = unsafe { read(at.cast_const()) }?;
-    // SAFETY: The caller's contract; what is written is what was read.
-    unsafe { check_results(at.cast(), (&raw const value).cast(), size_of::<T>()) }?;
-    Ok(value)
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: The caller's contract; `value` has the size of a `T`.
+    unsafe { fetch_for_results(at.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
+    // SAFETY: Every byte was fetched, and by the contract any bytes are a valid `T`.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// Writes a structure back.
@@ -243,18 +241,49 @@ pub unsafe fn write<T: Copy>(to: *mut T, value: T) -> Result<(), NTSTATUS> {
 /// The pointer is NULL or valid for reads of `count` values of `T`, unless the session is guarded.
 /// Every bit pattern is a valid `T`.
 pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>, NTSTATUS> {
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    let bytes = length_of(from, count)?;
     let mut list = Vec::<T>::new();
-    // The count is a claim too: memory for it may not be available.
-    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
-    // SAFETY: The caller's contract; the list has room for all elements.
-    unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
+    // SAFETY: The caller's contract; the list is empty.
+    unsafe { fetch_list(from, count, fetch, |count| reserve(&mut list, count)) }?;
     // SAFETY: All elements were fetched, and by the contract any bytes are a valid `T`.
     unsafe { list.set_len(count) };
     Ok(list)
+}
+
+/// Room for a list. The count is a claim, too: memory for it may not be available.
+fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<*mut T, NTSTATUS> {
+    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    Ok(list.as_mut_ptr())
+}
+
+/// As [`reserve`], for a list that is not on the heap while it is short.
+fn reserve_small<T, const N: usize>(
+    list: &mut SmallVec<[T; N]>,
+    count: usize,
+) -> Result<*mut T, NTSTATUS> {
+    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    Ok(list.as_mut_ptr())
+}
+
+/// Fetches the elements of a list to the room that `room` returns.
+///
+/// # Safety
+///
+/// As for [`read_list`]; `room` returns room for that many elements. `by` is [`fetch`] or
+/// [`fetch_for_results`].
+#[inline]
+unsafe fn fetch_list<T: Copy>(
+    from: *const T,
+    count: usize,
+    by: unsafe fn(*const c_void, *mut c_void, usize) -> Result<(), NTSTATUS>,
+    room: impl FnOnce(usize) -> Result<*mut T, NTSTATUS>,
+) -> Result<(), NTSTATUS> {
+    if count == 0 {
+        return Ok(());
+    }
+    let bytes = length_of(from, count)?;
+    let to = room(count)?;
+    // SAFETY: The caller's contract; there is room for all elements.
+    unsafe { by(from.cast(), to.cast(), bytes) }
 }
 
 /// Reads a list. Up to `N` elements are not allocated on the heap.
@@ -267,14 +296,8 @@ pub unsafe fn read_small_list<T: Copy, const N: usize>(
     count: usize,
 ) -> Result<SmallVec<[T; N]>, NTSTATUS> {
     let mut list = SmallVec::<[T; N]>::new();
-    if count == 0 {
-        return Ok(list);
-    }
-    let bytes = length_of(from, count)?;
-    // The count is a claim too: memory for it may not be available.
-    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
-    // SAFETY: The caller's contract; the list has room for all elements.
-    unsafe { fetch(from.cast(), list.as_mut_ptr().cast(), bytes) }?;
+    // SAFETY: The caller's contract; the list is empty.
+    unsafe { fetch_list(from, count, fetch, |count| reserve_small(&mut list, count)) }?;
     // SAFETY: All elements were fetched, and by the contract any bytes are a valid `T`.
     unsafe { list.set_len(count) };
     Ok(list)
@@ -306,11 +329,12 @@ fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
 /// # Safety
 ///
 /// As for [`read_list`] and [`write_list`].
-pub(crate) unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>, NTSTATUS> {
-    // SAFETY: The caller's contract.
-    let list = unsafe { read_list(at.cast_const(), count) }?;
-    // SAFETY: The caller's contract; what is written is what was read.
-    unsafe { check_results(at.cast(), list.as_ptr().cast(), size_of_val(&*list)) }?;
+pub unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>, NTSTATUS> {
+    let mut list = Vec::<T>::new();
+    // SAFETY: The caller's contract; the list is empty.
+    unsafe { fetch_list(at, count, fetch_for_results, |count| reserve(&mut list, count)) }?;
+    // SAFETY: All elements were fetched, and by the contract any bytes are a valid `T`.
+    unsafe { list.set_len(count) };
     Ok(list)
 }
 
@@ -324,10 +348,12 @@ pub(crate) unsafe fn read_small_list_mut<T: Copy, const N: usize>(
     at: *mut T,
     count: usize,
 ) -> Result<SmallVec<[T; N]>, NTSTATUS> {
-    // SAFETY: The caller's contract.
-    let list = unsafe { read_small_list(at.cast_const(), count) }?;
-    // SAFETY: The caller's contract; what is written is what was read.
-    unsafe { check_results(at.cast(), list.as_ptr().cast(), size_of_val(&*list)) }?;
+    let mut list = SmallVec::<[T; N]>::new();
+    let room = |count| reserve_small(&mut list, count);
+    // SAFETY: The caller's contract; the list is empty.
+    unsafe { fetch_list(at.cast_const(), count, fetch_for_results, room) }?;
+    // SAFETY: All elements were fetched, and by the contract any bytes are a valid `T`.
+    unsafe { list.set_len(count) };
     Ok(list)
 }
 
@@ -405,13 +431,38 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
         Access::Remote(remote) => {
             // SAFETY: By the contract `ours` has room.
             let ours = unsafe { slice::from_raw_parts_mut(ours.cast::<MaybeUninit<u8>>(), bytes) };
-            return accessed((remote.read)(theirs.addr(), ours));
+            return accessed((remote.read)(theirs.addr(), ours, false));
         }
     };
     // SAFETY: By the contract `ours` has room; the caller's memory was checked not to be ours.
     let copied = direct.map(|direct| unsafe { (direct.copy)(ours.cast(), theirs.cast(), bytes) });
     // SAFETY: As above.
     finished(copied, || unsafe { fetch_by_system(process, theirs, ours, bytes) })
+}
+
+/// As [`fetch`], from memory that gets results: checks that it can be written.
+///
+/// # Safety
+///
+/// As for [`fetch`] and [`store`].
+#[inline]
+unsafe fn fetch_for_results(
+    theirs: *const c_void,
+    ours: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
+    if GUARDED.get()
+        && let PointerTrust::Remote(remote) = CALL_TRUST.get().trust
+    {
+        check_claim(theirs, bytes)?;
+        // SAFETY: By the contract `ours` has room.
+        let ours = unsafe { slice::from_raw_parts_mut(ours.cast::<MaybeUninit<u8>>(), bytes) };
+        return accessed((remote.read)(theirs.addr(), ours, true));
+    }
+    // SAFETY: The caller's contract.
+    unsafe { fetch(theirs, ours, bytes) }?;
+    // SAFETY: The caller's contract; what is written is what was read.
+    unsafe { check_results(theirs.cast_mut(), ours.cast_const(), bytes) }
 }
 
 /// Copies into the caller's memory.
@@ -457,11 +508,7 @@ unsafe fn check_results(
     if !GUARDED.get() || bytes == 0 {
         return Ok(());
     }
-    let (process, direct) = match CALL_TRUST.get().trust {
-        PointerTrust::Guarded { process, direct } => (process, direct),
-        PointerTrust::Remote(remote) => return accessed((remote.check)(theirs.addr(), bytes)),
-        PointerTrust::Trusted => return Ok(()),
-    };
+    let PointerTrust::Guarded { process, direct } = CALL_TRUST.get().trust else { return Ok(()) };
     // The memory was checked not to be ours when it was read.
     // SAFETY: There is a byte, and by the contract the memory is not ours.
     let probed = direct.map(|direct| unsafe { (direct.probe)(theirs.cast(), bytes) });

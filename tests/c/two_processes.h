@@ -63,6 +63,14 @@ static void count_call(void)
     }
 }
 
+/* At the end of a process that is to be killed: the thread that does it may be late. */
+static void wait_for_kill(void)
+{
+    while (killed_at != 0 && calls >= killed_at) {
+        pause();
+    }
+}
+
 /* A message to the other process, with a descriptor if there is one. */
 static void tell(const void *bytes, size_t size, int descriptor)
 {
@@ -440,6 +448,7 @@ int main(int count, char **arguments)
         talk = atoi(arguments[2]);
         killed_at = atoi(arguments[3]);
         second();
+        wait_for_kill();
         return 0;
     }
     CHECK(count == 2 || count == 5);
@@ -467,6 +476,7 @@ int main(int count, char **arguments)
     if (maker == 0) {
         killed_at = killed == 1 ? atoi(at) : 0;
         first();
+        wait_for_kill();
         exit(0);
     }
     close(ends[0]);

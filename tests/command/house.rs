@@ -252,3 +252,31 @@ fn only_the_two_kernels_make_slots_for_driver_handles() {
     }
     assert!(seen > 1, "the kernels make some");
 }
+
+/// The page of environment variables has every one that a user or a test can set.
+#[test]
+fn every_environment_variable_is_on_its_page() {
+    // Set by a program for its own children; and a macro of C.
+    const INTERNAL: [&str; 5] = [
+        "WINDTUNNEL_BENCH_ROLE",
+        "WINDTUNNEL_TEST_PLANTED",
+        "WINDTUNNEL_TEST_FLIES",
+        "WINDTUNNEL_PLANTED",
+        "WINDTUNNEL_CALL",
+    ];
+    let listed = page("docs/environment.md");
+    let mut found = 0;
+    for folder in ["crates", "tests", "xtask/src"] {
+        for (path, text) in files(&root().join(folder)) {
+            let quoted = text.split('"').filter(|word| {
+                let name = word.strip_prefix("WINDTUNNEL_").unwrap_or_default();
+                !name.is_empty() && name.bytes().all(|it| it.is_ascii_uppercase() || it == b'_')
+            });
+            for variable in quoted.filter(|name| !INTERNAL.contains(name)) {
+                assert!(listed.contains(&format!("`{variable}`")), "{path}: {variable}");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 5, "{found} variables");
+}

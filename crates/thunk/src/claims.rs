@@ -375,7 +375,7 @@ pub unsafe fn write_list<T: Copy>(to: *mut T, values: &[T]) -> Result<(), NTSTAT
 ///
 /// # Safety
 ///
-/// As for [`write_bytes`].
+/// As for [`write_list`], of that many bytes.
 pub unsafe fn check_writable(at: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     if GUARDED.get() {
         // SAFETY: The caller's contract; the session is guarded, so reading has no requirements.

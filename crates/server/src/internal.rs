@@ -14,6 +14,7 @@ use flight::{
 use std::fmt::Write as _;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
@@ -94,12 +95,19 @@ impl Host for Workers {
 
 impl Spawner for Workers {
     fn start(self: Arc<Self>, name: &str, role: Role, body: ThreadBody) -> io::Result<()> {
+        let (begins, has_begun) = sync_channel(1);
         let body = move |at: &mut Passive| {
+            // The other side may have been dropped.
+            _ = begins.send(());
             if let Err(panic) = caught(|| body(at)) {
                 resume_unwind(panic);
             }
         };
-        self.0.clone().start(name, role, Box::new(body))
+        self.0.clone().start(name, role, Box::new(body))?;
+        // A thread allocates when it begins, and ends the process if it cannot: a client that has used
+        // up its memory since would be ended by a thread that begins late.
+        _ = has_begun.recv();
+        Ok(())
     }
 
     fn run_until_idle(&self, at: &mut Passive) {

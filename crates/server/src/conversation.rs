@@ -223,14 +223,16 @@ impl Conversation {
             let Ok(size) = u32::try_from(piece.len()) else { return false };
             self.add(Operation::Write, size, address as u64, piece);
         }
-        !self.is_gone
+        // A client that is gone gets no results; its call goes on and its end undoes it.
+        true
     }
 
     /// Maps a window of the system memory in the client.
     fn show(&mut self, address: usize, access: ShownAccess) -> Option<usize> {
         let shown = self.try_show(address, access);
         // A client that is gone sees nothing; its call goes on and its end undoes it.
-        if self.is_gone { Some(address) } else { shown }
+        let is_gone = self.is_gone || (shown.is_none() && self.channel.socket.is_gone());
+        if is_gone { Some(address) } else { shown }
     }
 
     fn try_show(&mut self, address: usize, access: ShownAccess) -> Option<usize> {

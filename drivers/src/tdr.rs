@@ -150,8 +150,16 @@ pub(crate) unsafe extern "win64-unwind" fn reset_from_timeout(adapter: HANDLE) -
     let Some(known) = (unsafe { find::<Adapter>(adapter) }) else {
         return STATUS_INVALID_PARAMETER;
     };
-    known.board().reset_nodes();
-    STATUS_SUCCESS
+    // An interrupt routine that has begun must not report a fence after the reset.
+    known.synchronize(reset_nodes, adapter, 0)
+}
+
+/// Runs synchronized with the interrupt routine.
+unsafe extern "win64-unwind" fn reset_nodes(context: PVOID) -> BOOLEAN {
+    // SAFETY: The handle is the adapter's, and the adapter outlives the call.
+    let Some(adapter) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    adapter.board().reset_nodes();
+    1
 }
 
 /// Does nothing: the engines accept packets again without a restart.

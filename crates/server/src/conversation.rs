@@ -239,7 +239,7 @@ impl Conversation {
         let window = nt::find_window(address)?;
         let offset = address - window.start;
         if let Some(shown) = self.client.shown_at(window.start) {
-            return Some(shown + offset);
+            return shown.checked_add(offset);
         }
         let writable = access == ShownAccess::ReadWrite;
         let file = if writable { window.file } else { nt::open_to_read(&window.file)? };
@@ -253,7 +253,8 @@ impl Conversation {
         let reply = self.ask(Operation::Map, size, u64::from(writable), &pieces).ok()??;
         let shown = usize::try_from(MessageReader(reply).long()?).ok()?;
         self.client.add_shown(window.start, (shown, window.length));
-        Some(shown + offset)
+        // The address is what the client says.
+        shown.checked_add(offset)
     }
 }
 

@@ -184,6 +184,19 @@ impl DriverFile {
         self.name.rsplit_once('.').map_or(&self.name, |(stem, _)| stem)
     }
 
+    /// What `DriverEntry` finds: a machine with memory, and no device.
+    fn load_context<'a>(
+        &'a self,
+        host: &'a Arc<dyn Host>,
+        log: &'a Arc<Log>,
+        pool: &'a Arc<nt::Pool>,
+        ram: &Arc<nt::Ram>,
+    ) -> LoadContext<'a> {
+        let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
+        let (service, files) = (self.service(), self.options.files.clone());
+        LoadContext { host, log, pool, hardware, service, files }
+    }
+
     /// Loads a display driver and runs its `DriverEntry`, for a kernel in this process that clients
     /// call. A fault of the driver is printed and ends the process.
     ///
@@ -204,15 +217,7 @@ impl DriverFile {
         let ram = nt::Ram::new(MACHINE_MEMORY).map_err(|why| format!("no memory: {why}"))?;
         let pool = nt::Pool::new(log.clone());
         let any_host: Arc<dyn Host> = host.clone();
-        let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
-        let context = LoadContext {
-            host: &any_host,
-            log,
-            pool: &pool,
-            hardware,
-            service: self.service(),
-            files: self.options.files.clone(),
-        };
+        let context = self.load_context(&any_host, log, &pool, &ram);
         match host.adopt("driver", |_| drivers::run_driver_entry(loaded, context)) {
             Ok(Registered::Display(miniport)) => {
                 let hardware = Arc::new(NoDevice { ram, pool: pool.clone() });
@@ -325,15 +330,7 @@ pub(crate) fn fly_here(
             }
         }
         let any_host: Arc<dyn Host> = host.clone();
-        let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
-        let context = LoadContext {
-            host: &any_host,
-            log,
-            pool: &pool,
-            hardware,
-            service: file.service(),
-            files: file.options.files.clone(),
-        };
+        let context = file.load_context(&any_host, log, &pool, &ram);
         match drivers::run_driver_entry(loaded, context) {
             Ok(Registered::Display(miniport)) => {
                 let mut implemented = miniport.entry_points();

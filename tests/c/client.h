@@ -2,20 +2,10 @@
 #ifndef CLIENT_H
 #define CLIENT_H
 
+#include "check.h"
+
 #include <windtunnel/d3dkmt.h>
 #include <windtunnel/softgpu.h>
-
-#include <stdio.h>
-#include <stdlib.h>
-
-/* Ends the client with the line number if the condition is false. */
-#define CHECK(that)                                                                               \
-    do {                                                                                          \
-        if (!(that)) {                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #that);                    \
-            _Exit(EXIT_FAILURE);                                                                  \
-        }                                                                                         \
-    } while (0)
 
 static inline D3DKMT_HANDLE open_adapter(void)
 {

@@ -8,25 +8,17 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include "check.h"
+
 #include <windtunnel/d3dkmt.h>
 #include <windtunnel/softgpu.h>
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define CHECK(that)                                                                               \
-    do {                                                                                          \
-        if (!(that)) {                                                                            \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #that);                    \
-            _Exit(EXIT_FAILURE);                                                                  \
-        }                                                                                         \
-    } while (0)
 
 #define ZEROED(type, name)                                                                        \
     type name;                                                                                    \

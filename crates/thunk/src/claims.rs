@@ -21,6 +21,7 @@
 //!    together are inside the address space.
 //! 2. State kept during a call is thread-local and is restored when the call ends.
 #![expect(unsafe_code, reason = "reads and writes the memory of the caller")]
+#![expect(clippy::inline_always, reason = "copies of a few bytes on the path of every call")]
 
 mod access;
 
@@ -152,6 +153,7 @@ pub fn with_guard<R>(direct: DirectAccess, body: impl FnOnce() -> R) -> R {
 ///
 /// The pointer is NULL or valid for reads of a `T`, unless the session is guarded. Every bit
 /// pattern is a valid `T`.
+#[inline]
 pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: The caller's contract; `value` has the size of a `T`.
@@ -165,6 +167,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 /// # Safety
 ///
 /// As for [`read`] and [`write()`].
+#[inline]
 pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: The caller's contract; `value` has the size of a `T`.
@@ -179,6 +182,7 @@ pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
 ///
 /// The pointer is NULL or valid for writes of a `T`, unless the session is guarded. It never
 /// points to memory of this library.
+#[inline]
 pub unsafe fn write<T: Copy>(to: *mut T, value: T) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract; `value` has the size of a `T`.
     unsafe { store((&raw const value).cast(), to.cast(), size_of::<T>()) }
@@ -205,12 +209,15 @@ fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<*mut T, NTSTATUS> {
     Ok(list.as_mut_ptr())
 }
 
-/// As [`reserve`], for a list that is not on the heap while it is short.
+/// As [`reserve`], for an empty list that is not on the heap while it is short.
+#[inline]
 fn reserve_small<T, const N: usize>(
     list: &mut SmallVec<[T; N]>,
     count: usize,
 ) -> Result<*mut T, NTSTATUS> {
-    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    if count > N {
+        list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    }
     Ok(list.as_mut_ptr())
 }
 
@@ -241,6 +248,7 @@ unsafe fn fetch_list<T: Copy>(
 /// # Safety
 ///
 /// As for [`read_list`].
+#[inline]
 pub unsafe fn read_small_list<T: Copy, const N: usize>(
     from: *const T,
     count: usize,
@@ -267,6 +275,7 @@ pub unsafe fn reread_list<T: Copy>(from: *const T, list: &mut [T]) -> Result<(),
 }
 
 /// The size of a nonempty list in bytes, if it is plausible.
+#[inline]
 fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
     if from.is_null() || count > MAX_ITEMS {
         return Err(STATUS_INVALID_PARAMETER);
@@ -294,6 +303,7 @@ pub unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>,
 /// # Safety
 ///
 /// As for [`read_list`] and [`write_list`].
+#[inline]
 pub(crate) unsafe fn read_small_list_mut<T: Copy, const N: usize>(
     at: *mut T,
     count: usize,
@@ -368,14 +378,28 @@ pub(crate) fn copied() -> u64 {
 ///
 /// `ours` is valid for writes of all bytes. `theirs` is NULL or valid for reads of as many, unless
 /// the session is guarded.
-#[inline]
+#[inline(always)]
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if !GUARDED.get() {
-        check_address(theirs, bytes)?;
-        // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
-        unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
-        return Ok(());
+    if GUARDED.get() {
+        // SAFETY: The caller's contract.
+        return unsafe { fetch_guarded(theirs, ours, bytes) };
     }
+    check_address(theirs, bytes)?;
+    // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
+    unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
+    Ok(())
+}
+
+/// As [`fetch`], in a guarded session.
+///
+/// # Safety
+///
+/// `ours` is valid for writes of all bytes.
+unsafe fn fetch_guarded(
+    theirs: *const c_void,
+    ours: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
     let (process, direct) = match check_claim(theirs, bytes)? {
         Access::Here(process, direct) => (process, direct),
         Access::Remote(remote) => {
@@ -395,22 +419,38 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
 /// # Safety
 ///
 /// As for [`fetch`] and [`store`].
-#[inline]
+#[inline(always)]
 unsafe fn fetch_for_results(
     theirs: *const c_void,
     ours: *mut c_void,
     bytes: usize,
 ) -> Result<(), NTSTATUS> {
-    if GUARDED.get()
-        && let PointerTrust::Remote(remote) = CALL_TRUST.get().trust
-    {
+    if GUARDED.get() {
+        // SAFETY: The caller's contract.
+        return unsafe { fetch_for_results_guarded(theirs, ours, bytes) };
+    }
+    // SAFETY: The caller's contract.
+    unsafe { fetch(theirs, ours, bytes) }
+}
+
+/// As [`fetch_for_results`], in a guarded session.
+///
+/// # Safety
+///
+/// As for [`fetch_guarded`] and [`store`].
+unsafe fn fetch_for_results_guarded(
+    theirs: *const c_void,
+    ours: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
+    if let PointerTrust::Remote(remote) = CALL_TRUST.get().trust {
         check_claim(theirs, bytes)?;
         // SAFETY: By the contract `ours` has room.
         let ours = unsafe { slice::from_raw_parts_mut(ours.cast::<MaybeUninit<u8>>(), bytes) };
         return accessed((remote.read)(theirs.addr(), ours, true));
     }
     // SAFETY: The caller's contract.
-    unsafe { fetch(theirs, ours, bytes) }?;
+    unsafe { fetch_guarded(theirs, ours, bytes) }?;
     // SAFETY: The caller's contract; what is written is what was read.
     unsafe { check_results(theirs.cast_mut(), ours.cast_const(), bytes) }
 }
@@ -421,14 +461,28 @@ unsafe fn fetch_for_results(
 ///
 /// `ours` is valid for reads of all bytes. `theirs` is NULL or valid for writes of as many, unless
 /// the session is guarded. It never points to memory of this library.
-#[inline]
+#[inline(always)]
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if !GUARDED.get() {
-        check_address(theirs, bytes)?;
-        // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
-        unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
-        return Ok(());
+    if GUARDED.get() {
+        // SAFETY: The caller's contract.
+        return unsafe { store_guarded(ours, theirs, bytes) };
     }
+    check_address(theirs, bytes)?;
+    // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
+    unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
+    Ok(())
+}
+
+/// As [`store`], in a guarded session.
+///
+/// # Safety
+///
+/// `ours` is valid for reads of all bytes. `theirs` never points to memory of this library.
+unsafe fn store_guarded(
+    ours: *const c_void,
+    theirs: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
     let (process, direct) = match check_claim(theirs, bytes)? {
         Access::Here(process, direct) => (process, direct),
         Access::Remote(remote) => {
@@ -455,10 +509,10 @@ unsafe fn check_results(
     read: *const c_void,
     bytes: usize,
 ) -> Result<(), NTSTATUS> {
-    if !GUARDED.get() || bytes == 0 {
+    let PointerTrust::Guarded { process, direct } = CALL_TRUST.get().trust else { return Ok(()) };
+    if bytes == 0 {
         return Ok(());
     }
-    let PointerTrust::Guarded { process, direct } = CALL_TRUST.get().trust else { return Ok(()) };
     // The memory was checked not to be ours when it was read.
     // SAFETY: There is a byte, and by the contract the memory is not ours.
     let probed = direct.map(|direct| unsafe { (direct.probe)(theirs.cast(), bytes) });

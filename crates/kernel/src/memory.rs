@@ -38,7 +38,9 @@ use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::base::range::{PlacedRange, Ranges};
 use crate::ddi::operation::PAGE;
-use crate::ddi::segment::{MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentInfo};
+use crate::ddi::segment::{
+    MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentFlags, SegmentInfo, SegmentSet,
+};
 use crate::kernel::Kernel;
 use crate::memory::address::AddressSpace;
 use crate::memory::context_allocation::ContextAllocation;
@@ -62,6 +64,12 @@ const LOCATION_HAS_SEGMENT: &str = "a location is in a segment of its adapter";
 pub(crate) struct Memory {
     pub(crate) ram: Arc<dyn Ram>,
     pub(crate) segments: Vec<Segment>,
+    /// The segments that are apertures.
+    pub(crate) apertures: SegmentSet,
+    /// The segments with pages of 64 KiB.
+    pub(crate) large_page_segments: SegmentSet,
+    /// The segments that the CPU cannot access at all.
+    pub(crate) hidden_segments: SegmentSet,
     pub(crate) paging: PagingFeatures,
     /// Paging work that is not built yet, in order.
     pub(crate) planned: VecDeque<Id<Paging>>,
@@ -345,8 +353,17 @@ impl Kernel {
             segments.push(segment);
         }
         let dummy = ram.allocate(PAGE);
+        let with = |is: fn(SegmentFlags) -> bool| {
+            let numbered = (1..).zip(&segments).filter(|(_, segment)| is(segment.info.flags));
+            SegmentSet::of(&numbered.map(|(number, _)| number).collect::<Vec<u32>>())
+        };
         let memory = Memory {
             ram,
+            apertures: with(|flags| flags.aperture),
+            large_page_segments: with(|flags| flags.large_pages),
+            hidden_segments: with(|flags| {
+                !flags.aperture && !flags.cpu_visible && !flags.host_aperture
+            }),
             segments,
             paging: features.paging,
             planned: VecDeque::new(),

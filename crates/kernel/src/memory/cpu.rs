@@ -366,19 +366,22 @@ impl Kernel {
     /// Unmaps an extent that is about to be destroyed. Returns whether none of its steps is
     /// pending.
     pub(crate) fn empty_extent(&self, state: &mut KernelState, extent: Id<Extent>) -> bool {
-        let mapped = state.adapter_memory(state.adapter_of(extent)).is_some_and(|memory| {
-            let segment = state.memory.extents[extent].segment();
-            segment
-                .and_then(|index| memory.segments.get(index))
+        let it = &state.memory.extents[extent];
+        let (segment, pending) = (it.segment(), it.pending);
+        let mapped = segment.is_some_and(|index| {
+            let memory = state.adapter_memory(state.adapter_of(extent));
+            memory
+                .and_then(|memory| memory.segments.get(index))
                 .is_some_and(|segment| segment.info.flags.aperture)
         });
-        if mapped {
-            // WINDOWS: an allocation's mappings are removed before it is destroyed (documented).
-            let mut plan = PagingPlan::default();
-            self.plan_page_out(state, extent, ENDS, &mut plan);
-            let adapter = state.adapter_of(extent);
-            self.start_paging(state, adapter, plan, None);
+        if !mapped {
+            return pending == 0;
         }
+        // WINDOWS: an allocation's mappings are removed before it is destroyed (documented).
+        let mut plan = PagingPlan::default();
+        self.plan_page_out(state, extent, ENDS, &mut plan);
+        let adapter = state.adapter_of(extent);
+        self.start_paging(state, adapter, plan, None);
         state.memory.extents[extent].pending == 0
     }
 

@@ -40,3 +40,11 @@ pub struct Allocation {
     /// Its memory and paging work are released.
     pub(crate) decommitted: bool,
 }
+
+impl Allocation {
+    /// Whether it has memory, of any instance.
+    #[inline]
+    pub(crate) fn has_memory(&self) -> bool {
+        self.extent.is_some() || self.renames.is_some()
+    }
+}

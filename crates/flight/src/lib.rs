@@ -14,6 +14,7 @@ mod execution_context;
 mod fast_map;
 mod field;
 mod funnel;
+mod growth;
 mod host;
 mod internal;
 mod level;
@@ -47,6 +48,7 @@ pub use execution_context::{Attachment, AttachmentGuard, ExecutionContext, Execu
 pub use fast_map::{FastHasher, FastMap};
 pub use field::Hex;
 pub use funnel::{CallScope, Funnel};
+pub use growth::make_room;
 pub use host::{HardwareModel, Host, InterruptLine, MemoryWrite, WaitResult, WaitToken};
 pub use internal::{
     InternalError, NoResources, internal_error, invariant, no_resources, resume_internal_error,

@@ -18,7 +18,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How many empty chunks are kept: 512 KiB.
-const SPARE_CHUNKS: usize = 8;
+const SPARE_CHUNKS: usize = 16;
 
 /// How often a rule is logged as broken at one place, one event for each breach.
 const MAX_BREACHES: u64 = 1000;

@@ -12,6 +12,7 @@
 //! client or a driver passes is looked up with [`Slab::get`], and a missing object is an error
 //! value.
 
+use crate::growth::make_room;
 use crate::internal::internal_error;
 use crate::{Kind, Subject};
 use std::cmp::Ordering;
@@ -151,8 +152,10 @@ impl<T> Slab<T> {
     }
 
     /// Adds a slot behind the others.
+    #[cold]
     fn add_slot(&mut self, added: Slot<T>) -> u32 {
         let slot = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        make_room(&mut self.slots, 1);
         self.slots.push(added);
         slot
     }

@@ -522,10 +522,10 @@ impl KernelState {
     /// Takes a view off its device's list of views without a resource. The last view of the list
     /// takes its place.
     #[inline(always)]
-    fn remove_standalone_view(&mut self, device: Id<Device>, index: usize) {
+    fn remove_standalone_view(&mut self, device: Id<Device>, index: u32) {
         let list = &mut self.devices[device].standalone_views;
-        list.swap_remove(index);
-        if let Some(moved) = list.get(index) {
+        list.swap_remove(index as usize);
+        if let Some(moved) = list.get(index as usize) {
             self.views[*moved].standalone_index = Some(index);
         }
     }

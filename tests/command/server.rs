@@ -206,6 +206,62 @@ fn a_driver_from_a_file_is_served() {
 }
 
 #[test]
+fn a_fault_of_the_driver_ends_the_server_with_its_report() {
+    let client = build_c("tests/c/driver_fault.c");
+    for form in ["sys", "so"] {
+        let driver = drivers_folder().join("bad/dereferences-device-handle").with_extension(form);
+        let driver = driver.to_str().unwrap();
+        let mut server = Server::start_with("driver_fault", &["--driver", driver]);
+        let mut other = command(&client);
+        other.arg("watch").env("WINDTUNNEL_SOCKET", &server.socket).stdout(Stdio::piped());
+        let mut other = other.spawn().unwrap();
+        let mut watched = BufReader::new(other.stdout.take().unwrap());
+        let mut line = String::new();
+        watched.read_line(&mut line).unwrap();
+        assert_eq!(line, "watching\n");
+        assert_eq!(server.run_well(&client, &[]), "removed\n", "{form}");
+        assert!(other.wait().unwrap().success(), "{form}");
+        assert_eq!(server.process.wait().unwrap().code(), Some(1), "{form}");
+        assert!(!server.socket.exists(), "{form}");
+        let mut errors = String::new();
+        server.errors.read_to_string(&mut errors).unwrap();
+        assert!(errors.contains("where    driver, in DxgkDdiCreateDevice"), "{errors}");
+        let report = fs::read_to_string(&server.report).unwrap();
+        for text in [
+            "ended by a fault of the driver, in DxgkDdiCreateDevice\n",
+            "error: the driver read from address ",
+            "(hDevice of DxgkDdiCreateDevice), which is not to be dereferenced)",
+            "  who      driver, in DxgkDdiCreateDevice\n",
+            "  rule     WT-CRASH-001: ",
+            "  Windows  stops with bug check 0x50\n",
+            "windtunnel: 1 error, 0 warnings, 0 notes, 0 objects left alive\n",
+        ] {
+            assert!(report.contains(text), "{form}: {text}\n{report}");
+        }
+    }
+}
+
+#[test]
+fn a_fault_before_the_first_client_has_a_report() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (socket, report) = (folder.join("early.sock"), folder.join("early.report"));
+    for (name, place, why) in [
+        ("bug-check-in-ddi.sys", "DxgkDdiStartDevice", "KeBugCheckEx("),
+        ("null-write-in-driver-entry.so", "DriverEntry", "wrote to address 0x0 (NULL)"),
+        ("stack-overflow-in-ddi.so", "DxgkDdiStartDevice", "stack overflowed"),
+    ] {
+        let mut serve = serve(&socket);
+        serve.arg("--driver").arg(drivers_folder().join("bad").join(name));
+        let output = serve.arg("--report").arg(&report).output().unwrap();
+        let (text, report) = (output_text(&output), fs::read_to_string(&report).unwrap());
+        assert_eq!(output.status.code(), Some(1), "{name}: {text}");
+        assert!(report.contains(&format!("  who      driver, in {place}\n")), "{name}: {report}");
+        assert!(report.contains(why), "{name}: {report}");
+        assert!(!socket.exists(), "{name}");
+    }
+}
+
+#[test]
 fn a_client_that_is_killed_leaves_nothing_and_the_other_goes_on() {
     let server = Server::start("killed");
     let clients = [build_c("tests/c/two_processes.c"), build_cpp("tests/c/two_processes.cpp")];

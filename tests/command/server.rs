@@ -133,6 +133,16 @@ fn events_of_clients_of_a_server_are_set() {
 }
 
 #[test]
+fn a_client_that_fills_its_counter_does_not_stop_the_server() {
+    let server = Server::start("full_counter");
+    let text = server.run_well(&build_c("tests/c/full_counter.c"), &[]);
+    assert_eq!(text, "full counter: the server goes on\n");
+    server.run_well(&build_c("tests/c/events.c"), &[]);
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
 fn a_report_of_a_server_names_the_process() {
     let server = Server::start("named");
     server.run_well(&build_c("tests/c/nt_handles.c"), &[]);

@@ -10,6 +10,7 @@ pub mod descriptor_socket;
 pub mod driver;
 mod driver_fault;
 pub mod event_descriptors;
+mod event_signal;
 pub mod hosted_kernel;
 pub mod internal;
 pub mod message;

@@ -143,6 +143,20 @@ fn a_client_that_fills_its_counter_does_not_stop_the_server() {
 }
 
 #[test]
+fn a_fork_while_another_thread_connects_leaves_no_lock_held() {
+    let server = Server::start("fork_connecting");
+    let client = build_c("tests/c/fork_connecting.c");
+    let rounds = repeats(200, 2000).to_string();
+    let text = server.run_well(&client, &[&rounds]);
+    assert_eq!(text, "fork while connecting: every child has called\n");
+    let ended = server.stop();
+    assert!(ended.report.contains("0 errors"), "{}", ended.report);
+    // The same with the kernel in each process: a child of one that has begun has none.
+    let output = command(&client).args([&rounds, "here"]).output().unwrap();
+    assert!(output.status.success(), "{}", output_text(&output));
+}
+
+#[test]
 fn a_report_of_a_server_names_the_process() {
     let server = Server::start("named");
     server.run_well(&build_c("tests/c/nt_handles.c"), &[]);

@@ -209,6 +209,18 @@ fn two_processes_answer_as_windows_does() {
 }
 
 #[test]
+fn a_server_answers_as_windows_does() {
+    let server = Server::start("observed_one");
+    for client in ["displays", "sync", "mutex"] {
+        let client = build_c(&format!("tests/c/observed_{client}.c"));
+        let text = server.run_well(&client, &[]);
+        assert!(text.ends_with(": all as on Windows\n"), "{text}");
+    }
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
 fn a_driver_from_a_file_is_served() {
     let clients = [build_c("tests/c/two_processes.c"), build_cpp("tests/c/two_processes.cpp")];
     for file in ["gpuva.sys", "gpuva.so"] {

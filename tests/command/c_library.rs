@@ -314,6 +314,14 @@ fn keyed_mutexes_answer_as_windows_does() {
     run_observed("tests/c/observed_mutex.c", "keyed mutexes: all as on Windows\n");
 }
 
+#[test]
+fn statistics_count_what_a_client_does() {
+    let (output, report) = run(&build_c("tests/c/statistics.c"));
+    assert!(output.ends_with("statistics: all counted\n"), "{output}");
+    let clean = "windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects left alive\n";
+    assert!(report.ends_with(clean), "{report}");
+}
+
 /// The report of a client that two tests read.
 static ABSENT: LazyLock<String> = LazyLock::new(|| run(&build_c("tests/c/absent.c")).1);
 

@@ -211,6 +211,8 @@ fn two_processes_answer_as_windows_does() {
 #[test]
 fn a_server_answers_as_windows_does() {
     let server = Server::start("observed_one");
+    // The first client of this server.
+    server.run_well(&build_c("tests/c/statistics.c"), &[]);
     for client in ["displays", "sync", "mutex"] {
         let client = build_c(&format!("tests/c/observed_{client}.c"));
         let text = server.run_well(&client, &[]);

@@ -102,7 +102,9 @@ mod tests {
                 thread::spawn(move || (0..1000).for_each(|_| *lock.lock() += 1))
             })
             .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in threads {
+            thread.join().unwrap();
+        }
         assert_eq!(*lock.lock(), 4000);
     }
 

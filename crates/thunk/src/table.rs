@@ -504,7 +504,7 @@ macro_rules! for_each_entry_point {
             D3DKMTQueryStatistics(*mut kmt::D3DKMT_QUERYSTATISTICS)
                 => statistics::query_statistics {
                 statuses: [BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED],
-                missing: "counters of work, paging and presents are zero",
+                missing: "counters of DMA buffers, faults, transfers, locks, running time, preemption and presents are zero",
             }
             D3DKMTQueryClockCalibration(*mut kmt::D3DKMT_QUERYCLOCKCALIBRATION)
                 => statistics::query_clock_calibration {

@@ -25,7 +25,8 @@ impl AllocationCount {
     #[inline]
     pub(crate) fn count_one(&mut self, bytes: u64) {
         self.count = self.count.wrapping_add(1);
-        self.bytes += bytes;
+        // A driver may give an allocation any size.
+        self.bytes = self.bytes.wrapping_add(bytes);
     }
 }
 

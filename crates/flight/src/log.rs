@@ -353,6 +353,11 @@ impl Log {
         }
     }
 
+    /// The number of the last event; zero before the first.
+    pub fn last_seq(&self) -> u64 {
+        self.inner().last
+    }
+
     /// The last events that were not taken out, at most `count` of them; they stay in the log.
     pub fn last_events(&self, count: usize) -> Vec<Event> {
         let inner = self.inner();

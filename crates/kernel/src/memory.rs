@@ -31,6 +31,7 @@ pub(crate) mod property;
 pub(crate) mod queue;
 pub(crate) mod reset;
 pub(crate) mod residency;
+pub(crate) mod segment_use;
 pub(crate) mod state;
 pub(crate) mod step_context;
 
@@ -100,6 +101,8 @@ pub(crate) struct Segment {
     /// Maximum number of bytes in use.
     pub(crate) limit: u64,
     pub(crate) committed: u64,
+    /// Number of bytes that were ever evicted.
+    pub(crate) evicted: u64,
     /// The evictable extents, in the order of eviction.
     pub(crate) evictable: BTreeSet<EvictionRank>,
     /// Number of evictable bytes.
@@ -346,6 +349,7 @@ impl Kernel {
                 info,
                 ranges,
                 limit,
+                evicted: 0,
                 committed,
                 evictable: idle,
                 evictable_bytes,

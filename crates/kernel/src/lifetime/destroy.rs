@@ -543,7 +543,11 @@ impl KernelState {
 
     #[inline(always)]
     fn remove_allocation(&mut self, number: Id<Allocation>) {
-        let home = self.allocations.discard(number, |allocation| allocation.resource).flatten();
+        let facts = |it: &Allocation| (it.resource, it.adapter, it.size);
+        let Some((home, adapter, bytes)) = self.allocations.discard(number, facts) else { return };
+        if let Some(adapter) = self.adapters.get_mut(adapter) {
+            adapter.destroyed.count_one(bytes);
+        }
         // A resource may be destroyed together with its last members.
         if let Some(it) = home.and_then(|resource| self.resources.get_mut(resource)) {
             it.members.remove(number);

@@ -200,13 +200,17 @@ impl Kernel {
         if !thrown && !same && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return false;
         }
-        let discard = thrown || same;
+        let (discard, is_eviction) = (thrown || same, why != ENDS);
         let why: Text = if thrown && why != ENDS { "it was offered".into() } else { why.into() };
         self.log.emit(it.owner.subject(), || EventKind::MemoryEvicted {
             segment: segment.subject,
             discard,
             why,
         });
+        if is_eviction {
+            let segment = memory.segments.get_mut(at.segment);
+            invariant(segment, LOCATION_HAS_SEGMENT).evicted += it.bytes;
+        }
         plan.page_out.extend(entries);
         let mut step = |what| {
             plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });

@@ -11,6 +11,25 @@ use crate::objects::resource::Resource;
 use crate::objects::view::View;
 use smallvec::SmallVec;
 
+/// A number of allocations, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocationCount {
+    /// How many.
+    pub count: u32,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl AllocationCount {
+    /// Counts an allocation.
+    #[inline]
+    pub(crate) fn count_one(&mut self, bytes: u64) {
+        self.count = self.count.wrapping_add(1);
+        // A driver may give an allocation any size.
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+}
+
 /// A piece of memory (`hAllocation` of the DDI).
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct Allocation {

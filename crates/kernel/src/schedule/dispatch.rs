@@ -43,6 +43,10 @@ pub(crate) struct ContextQueue {
     pub(crate) queued: u64,
     /// Number of packets that are over.
     pub(crate) done: u64,
+    /// Number of submissions to the driver.
+    sent: u64,
+    /// Number of packets that the node completed.
+    completed: u64,
     /// The context is in the list of runnable contexts.
     runnable: bool,
     /// Scheduling priority; higher values run first.
@@ -51,6 +55,37 @@ pub(crate) struct ContextQueue {
     in_process_priority: i32,
     /// Number of packets that will never be submitted and whose driver is not yet notified.
     cancelling: u32,
+}
+
+/// Packets of a context or of several, since they were created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketCounts {
+    /// Queued by clients.
+    pub queued: u64,
+    /// Submitted to the driver. A packet that is preempted is submitted again.
+    pub submitted: u64,
+    /// Completed by the node.
+    pub completed: u64,
+}
+
+impl PacketCounts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.queued += other.queued;
+        self.submitted += other.submitted;
+        self.completed += other.completed;
+    }
+}
+
+impl ContextQueue {
+    /// The packets of this context.
+    pub(crate) fn counts(&self) -> PacketCounts {
+        PacketCounts { queued: self.queued, submitted: self.sent, completed: self.completed }
+    }
+
+    /// A packet that counts as over was not completed: its device is lost.
+    pub(crate) fn uncount_completed(&mut self) {
+        self.completed -= 1;
+    }
 }
 
 /// One item of a queue.
@@ -483,6 +518,7 @@ impl Kernel {
             _ => return 0,
         };
         it.queue.done += 1;
+        it.queue.completed += 1;
         it.in_flight -= 1;
         if it.in_flight == 0 {
             state.mark_busy(context);

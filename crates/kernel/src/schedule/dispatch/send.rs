@@ -236,6 +236,7 @@ impl Kernel {
         };
         it.queue.submitted.push_back(QueueItem::Packet(packet, payload.resubmission()));
         it.active_calls += 1;
+        it.queue.sent += 1;
         node.submitted = node.submitted.next();
         let (fence, subject) = (node.submitted, node.subject());
         node.queue.push_back(InFlightPacket {

@@ -6,6 +6,7 @@ use crate::claims::{
     write_list,
 };
 use crate::entry::{ArgumentRule, judge_usual_arguments};
+use crate::existing_memory;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -19,12 +20,13 @@ use abi::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2, D3DDDI_ALLOCATIONINFO2_FLAGS as InfoFlags,
     D3DDDI_ID_NOTAPPLICABLE,
 };
-use flight::{Passive, RuleId};
+use flight::{ExistingMemory, Passive, RuleId};
 use kernel::miniport::{CallList, PrivateData, collect_few};
 use kernel::{
     Argument, CreateAllocationRequest, CreateAllocationResponse, Handle, KernelError, Sharing,
 };
 use std::ffi::c_void;
+use std::sync::Arc;
 
 const PAGE: usize = 4096;
 
@@ -430,7 +432,8 @@ unsafe fn create_objects(
         }
     }
     // SAFETY: The caller's contract.
-    let request = unsafe { create_request(&arguments) }?;
+    let mut request = unsafe { create_request(&arguments) }?;
+    request.existing = find_existing(session, &arguments)?;
     let made = session.kernel.create_allocations(at, session.process, request);
     let lost_resource = made.as_ref().err().is_some_and(|why| {
         matches!(
@@ -498,7 +501,21 @@ unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocation
         allocations,
         primaries,
         standard: arguments.standard.map(|standard| standard.ExistingHeapData.Size as u64),
+        existing: None,
     })
+}
+
+/// The caller's memory that a standard allocation uses.
+fn find_existing(
+    session: &Session,
+    arguments: &CreateArguments,
+) -> Result<Option<Arc<dyn ExistingMemory>>, NTSTATUS> {
+    let (Some(standard), Some(info)) = (arguments.standard, arguments.infos.first()) else {
+        return Ok(None);
+    };
+    let bytes = standard.ExistingHeapData.Size;
+    let read_only = arguments.has(Flags::ReadOnly);
+    existing_memory::at_address(session, info.system_memory.addr(), bytes, read_only).map(Some)
 }
 
 /// The structure with the results. Sizes stay unchanged.

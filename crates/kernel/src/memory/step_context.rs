@@ -208,7 +208,8 @@ impl KernelState {
             linear: flags.cpu_visible && !flags.swizzled,
             dummy: memory.dummy.map_or(0, |run| run.start),
             cpu_address: it.lock.as_ref().map(|cpu_lock| cpu_lock.address).filter(|_| cpu),
-            locked: it.lock.is_some(),
+            // The client accesses its own memory without a lock, too.
+            locked: it.lock.is_some() || it.existing.is_some(),
             system: self.system_address(it.adapter, (segment_number(at.segment), 0)),
             table,
         })

@@ -56,6 +56,7 @@ static NTSTATUS create(D3DKMT_CREATEALLOCATIONFLAGS flags, void *memory, size_t 
 }
 
 static const D3DKMT_CREATEALLOCATIONFLAGS MEMORY = {.ExistingSysMem = 1};
+static const D3DKMT_CREATEALLOCATIONFLAGS SECTION = {.ExistingSection = 1};
 
 static void destroy(Existing it)
 {
@@ -251,6 +252,72 @@ static void break_memory(void)
     destroy(it);
 }
 
+static int create_section(size_t size)
+{
+    const int section = memfd_create("section", MFD_CLOEXEC);
+    CHECK(section > 0 && ftruncate(section, (off_t)size) == 0);
+    return section;
+}
+
+static void *handle_of(int descriptor)
+{
+    return (void *)(intptr_t)descriptor;
+}
+
+static void use_section(void)
+{
+    const int section = create_section(SIZE + PAGE);
+    uint8_t *bytes =
+        mmap(NULL, SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, section, 0);
+    CHECK(bytes != MAP_FAILED);
+    memset(bytes, 0x11, SIZE + PAGE);
+    Existing it;
+    CHECK(create(SECTION, handle_of(section), SIZE, &it) == STATUS_SUCCESS);
+    /* The allocation keeps the section. */
+    CHECK(close(section) == 0);
+    work_on(it, bytes);
+
+    /* A lock is a view of its own, of the same bytes. */
+    uint8_t *view = lock(it.allocation);
+    CHECK(view != bytes && is_filled(view, SIZE, 0x5a));
+    write_pattern(view, 9);
+    CHECK(has_pattern(bytes, 9));
+    unlock(it.allocation);
+
+    destroy(it);
+    CHECK(has_pattern(bytes, 9) && is_filled(bytes + SIZE, PAGE, 0x11));
+    CHECK(munmap(bytes, SIZE + PAGE) == 0);
+}
+
+static void break_section(void)
+{
+    Existing it;
+    int pipes[2];
+    CHECK(pipe(pipes) == 0);
+    const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    /* No sections: a pipe, a file, a number that is not open, a pointer, NULL. */
+    CHECK(create(SECTION, handle_of(pipes[0]), SIZE, &it) == STATUS_INVALID_PARAMETER);
+    CHECK(create(SECTION, handle_of(file), SIZE, &it) == STATUS_INVALID_PARAMETER);
+    CHECK(create(SECTION, handle_of(9999), SIZE, &it) == STATUS_INVALID_PARAMETER);
+    CHECK(create(SECTION, &it, SIZE, &it) == STATUS_INVALID_PARAMETER);
+    CHECK(create(SECTION, NULL, SIZE, &it) == STATUS_INVALID_PARAMETER);
+
+    /* Too short; then made shorter while the GPU uses it. */
+    const int section = create_section(PAGE);
+    CHECK(create(SECTION, handle_of(section), SIZE, &it) == STATUS_INVALID_PARAMETER);
+    CHECK(ftruncate(section, SIZE) == 0);
+    CHECK(create(SECTION, handle_of(section), SIZE, &it) == STATUS_SUCCESS);
+    make_resident(it.allocation);
+    CHECK(ftruncate(section, PAGE) == 0);
+    fill(it.allocation, 0x5a);
+    lock(it.allocation);
+    unlock(it.allocation);
+    uint8_t last = 0;
+    CHECK(pread(section, &last, 1, PAGE - 1) == 1 && last == 0x5a);
+    CHECK(lseek(section, 0, SEEK_END) == PAGE);
+    destroy(it);
+}
+
 /* Ends while the GPU has much to do with the memory. */
 static void be_killed(void)
 {
@@ -272,6 +339,10 @@ int main(int count, char **arguments)
         use_memory();
     } else if (strcmp(arguments[1], "broken") == 0) {
         break_memory();
+    } else if (strcmp(arguments[1], "section") == 0) {
+        use_section();
+    } else if (strcmp(arguments[1], "broken section") == 0) {
+        break_section();
     } else if (strcmp(arguments[1], "forbidden") == 0) {
         Existing it;
         CHECK(create(MEMORY, map(SIZE), SIZE, &it) == STATUS_NOT_SUPPORTED);

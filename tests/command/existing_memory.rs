@@ -57,6 +57,39 @@ fn a_server_works_on_the_memory_of_its_clients() {
     assert_memory_findings(&server.stop().report);
 }
 
+/// The findings about handles that are no sections, and about a section that is too short.
+fn assert_section_findings(report: &str) {
+    let all = |rule| report.split("\n\n").filter(|it| it.contains(rule)).collect::<Vec<_>>();
+    let kinds = all("ALLOC-CREATE-017");
+    let [other, closed] = &kinds[..] else { panic!("{report}") };
+    assert!(other.contains(", a handle of another kind (2 times)"), "{report}");
+    assert!(closed.contains("is 0x270f, which is no open handle (3 times)"), "{report}");
+    let lengths = all("WT-MEMORY-001");
+    let [short, taken] = &lengths[..] else { panic!("{report}") };
+    assert!(short.contains("error: the section has 0x1000 of 0x2000 bytes"), "{report}");
+    let sentence = " at offset 0x1000, but the client had taken that memory away, and the bytes \
+                    were lost";
+    assert!(taken.contains("error: the GPU wrote to ") && taken.contains(sentence), "{report}");
+    assert!(report.contains("windtunnel: 4 errors, 0 warnings, 0 notes, 0 objects"), "{report}");
+}
+
+#[test]
+fn the_gpu_works_on_a_section() {
+    let report = run(&client(), "section");
+    assert!(report.contains("windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects"), "{report}");
+    assert_section_findings(&run(&client(), "broken section"));
+}
+
+#[test]
+fn a_server_works_on_the_sections_of_its_clients() {
+    let server = Server::start("existing_section");
+    server.run_well(&client(), &["section"]);
+    server.stop_clean();
+    let server = Server::start("existing_section_broken");
+    server.run_well(&client(), &["broken section"]);
+    assert_section_findings(&server.stop().report);
+}
+
 /// A client that is killed while the GPU has its memory is no finding.
 #[test]
 fn a_client_that_is_killed_takes_its_memory_along() {

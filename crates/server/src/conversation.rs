@@ -24,6 +24,7 @@ pub(crate) const ACCESS: &RemoteAccess = &RemoteAccess {
     show: show_memory,
     is_gone: is_client_gone,
     process: client_process,
+    take_descriptor: client_descriptor,
 };
 
 /// The most bytes that one message reads or writes.
@@ -139,6 +140,10 @@ fn show_memory(address: usize, access: ShownAccess) -> Option<usize> {
 
 fn is_client_gone() -> bool {
     with(|it| it.is_gone || it.client.is_gone.load(Ordering::SeqCst)).unwrap_or(false)
+}
+
+fn client_descriptor(number: i32) -> Option<OwnedFd> {
+    take_descriptor(usize::try_from(number).ok()?).map(|(descriptor, _)| descriptor)
 }
 
 fn client_process() -> Option<Arc<dyn CallerProcess>> {

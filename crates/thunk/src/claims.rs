@@ -27,6 +27,7 @@ mod access;
 
 pub use access::{CallerProcess, DirectAccess, DirectAccessResult, RemoteAccess, ShownAccess};
 
+use crate::existing_memory;
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED};
 use smallvec::SmallVec;
@@ -34,6 +35,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::io::Error;
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::{ptr, slice};
 
@@ -113,6 +115,14 @@ impl PointerTrust {
             Self::Guarded { process, .. } => Some(Arc::new(access::ThisProcess(process))),
             // SAFETY: The function has no requirements.
             Self::Trusted => Some(Arc::new(access::ThisProcess(unsafe { libc::getpid() }))),
+        }
+    }
+
+    /// A copy of a descriptor of the caller, by its number there.
+    pub(crate) fn take_descriptor(self, number: i32) -> Option<OwnedFd> {
+        match self {
+            Self::Remote(remote) => (remote.take_descriptor)(number),
+            Self::Trusted | Self::Guarded { .. } => existing_memory::duplicate(number),
         }
     }
 

@@ -15,7 +15,7 @@ use abi::kmt::{
     D3DKMT_CREATESTANDARDALLOCATION, D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
     D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE,
 };
-use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER};
 use abi::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2, D3DDDI_ALLOCATIONINFO2_FLAGS as InfoFlags,
     D3DDDI_ID_NOTAPPLICABLE,
@@ -186,12 +186,16 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         refuses: INVALID,
         broken: |arguments| {
             let size = arguments.standard.map_or(0, |standard| standard.ExistingHeapData.Size);
+            let is_sized = arguments.standard.is_some();
+            let bad_size = is_sized && (size == 0 || size % PAGE != 0);
+            if arguments.has(Flags::ExistingSection) {
+                return bad_size.then(|| format!("{size:#x} bytes of a section are not pages"));
+            }
             if !arguments.has(Flags::ExistingSysMem) {
                 return None;
             }
-            let (start, sized) =
-                (arguments.infos.first()?.system_memory.addr(), arguments.standard.is_some());
-            (start == 0 || start % PAGE != 0 || (sized && (size == 0 || size % PAGE != 0)))
+            let start = arguments.infos.first()?.system_memory.addr();
+            (start == 0 || start % PAGE != 0 || bad_size)
                 .then(|| format!("{size:#x} bytes at {start:#x} are not whole pages"))
         },
     },
@@ -422,10 +426,6 @@ unsafe fn create_objects(
     if arguments.standard.is_some() && args.PrivateDriverDataSize != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    if arguments.has(Flags::ExistingSection) {
-        session.missing_entry("D3DKMTCreateAllocation.Flags.ExistingSection");
-        return Err(STATUS_NOT_SUPPORTED);
-    }
     if args.Flags.Value != 0 {
         for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.has(*flag)) {
             session.missing_entry(name);
@@ -515,7 +515,12 @@ fn find_existing(
     };
     let bytes = standard.ExistingHeapData.Size;
     let read_only = arguments.has(Flags::ReadOnly);
-    existing_memory::at_address(session, info.system_memory.addr(), bytes, read_only).map(Some)
+    let address = info.system_memory.addr();
+    // The address is a union with `hSection`.
+    if arguments.has(Flags::ExistingSection) {
+        return existing_memory::of_section(session, address, bytes, read_only).map(Some);
+    }
+    existing_memory::at_address(session, address, bytes, read_only).map(Some)
 }
 
 /// The structure with the results. Sizes stay unchanged.

@@ -1,12 +1,17 @@
-//! Memory of a client behind an allocation: pages of its process (`ExistingSysMem`).
+//! Memory of a client behind an allocation: pages of its process (`ExistingSysMem`), or a section
+//! (`ExistingSection`).
 
 mod client_pages;
+mod section;
+
+pub(crate) use section::duplicate;
 
 use crate::session::Session;
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use client_pages::ClientPages;
 use flight::{ExistingMemory, FailedAccess, RuleId};
+use section::{BadSection, Section};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,6 +68,41 @@ pub(crate) fn at_address(
             Err(STATUS_NOT_SUPPORTED)
         }
     }
+}
+
+/// The first bytes of a section of the caller, to which the GPU writes unless `read_only`.
+///
+/// WINDOWS: a handle that is not that of a section is an invalid parameter (our reading of the
+/// page).
+pub(crate) fn of_section(
+    session: &Session,
+    handle: usize,
+    bytes: usize,
+    read_only: bool,
+) -> Result<Arc<dyn ExistingMemory>, NTSTATUS> {
+    let section = Section::find(session.pointers(), handle, bytes, !read_only);
+    let (mut no_section, mut too_short) = (None, None);
+    match section {
+        Ok(_) => (),
+        Err(BadSection::NotOpen) => {
+            no_section = Some(format!("hSection is {handle:#x}, which is no open handle"));
+        }
+        Err(BadSection::OtherKind) => {
+            no_section = Some(format!("hSection is {handle:#x}, a handle of another kind"));
+        }
+        Err(BadSection::TooShort(has)) => {
+            too_short = Some(format!("the section has {has:#x} of {bytes:#x} bytes"));
+        }
+        Err(BadSection::NoAccess) => {
+            too_short = Some("the section's handle does not allow the access".to_owned());
+        }
+    }
+    let is_section = no_section.is_none();
+    session.judge(RuleId::ALLOC_CREATE_017, "D3DKMTCreateAllocation.hSection", no_section);
+    if is_section {
+        session.judge(RuleId::WT_MEMORY_001, "D3DKMTCreateAllocation.hSection", too_short);
+    }
+    section.map_or(Err(STATUS_INVALID_PARAMETER), |section| Ok(Arc::new(section) as _))
 }
 
 /// The first access to memory that a client has taken away.

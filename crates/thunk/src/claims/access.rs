@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Functions that access memory at an address which may be any number of the programs' half of the
@@ -49,6 +50,8 @@ pub struct RemoteAccess {
     pub is_gone: fn() -> bool,
     /// The caller's process, whose memory can be accessed outside of the call, too.
     pub process: fn() -> Option<Arc<dyn CallerProcess>>,
+    /// Takes a copy of a descriptor of the caller, by its number there.
+    pub take_descriptor: fn(number: i32) -> Option<OwnedFd>,
 }
 
 /// A process whose memory the operating system copies.

@@ -152,7 +152,7 @@ pub(crate) const ALL: &[Scenario] = &[
             "creates a standard allocation over memory that is not page-aligned",
             &[RuleId::ALLOC_CREATE_013],
             |testbed| {
-                standard(testbed, |create_allocation| create_allocation.system_memory += 0x10)
+                standard(testbed, |create_allocation| create_allocation.system_memory = 0x1000_0010)
             },
         )
     },
@@ -165,6 +165,20 @@ pub(crate) const ALL: &[Scenario] = &[
             // Nothing is ever mapped in the second page of the address space.
             |testbed| {
                 standard(testbed, |create_allocation| create_allocation.system_memory = 0x1000)
+            },
+        )
+    },
+    Scenario {
+        needs: STANDARD,
+        ..bad(
+            "create-pointer-as-section",
+            "passes a pointer where ExistingSection needs the handle of a section",
+            &[RuleId::ALLOC_CREATE_017],
+            |testbed| {
+                standard(testbed, |create_allocation| {
+                    create_allocation.flags ^= Flags::ExistingSysMem | Flags::ExistingSection;
+                    create_allocation.system_memory = 0x7000_0000;
+                })
             },
         )
     },

@@ -6,6 +6,7 @@ use crate::images::drivers_folder;
 use harness::command::windtunnel_command;
 use harness::pages::root;
 use harness::repeats;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,10 +34,19 @@ impl Server {
     }
 
     fn start_with(name: &str, options: &[&str]) -> Self {
+        Self::start_under(name, options, &[])
+    }
+
+    /// A server for which the system refuses a system call, by the program that arranges that.
+    pub(crate) fn start_without(name: &str, refuse: &Path, call: &str) -> Self {
+        Self::start_under(name, &[], &[refuse.as_os_str(), call.as_ref()])
+    }
+
+    fn start_under(name: &str, options: &[&str], before: &[&OsStr]) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let socket = folder.join(format!("{name}.sock"));
         let report = folder.join(format!("{name}.report"));
-        let mut serve = serve(&socket);
+        let mut serve = serve_under(&socket, before);
         serve.arg("--report").arg(&report).args(options);
         let mut process = serve.stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(process.stderr.take().unwrap());
@@ -48,7 +58,7 @@ impl Server {
     }
 
     /// Runs a client of this server.
-    fn run(&self, client: &Path, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, client: &Path, arguments: &[&str]) -> Output {
         command(client).args(arguments).env("WINDTUNNEL_SOCKET", &self.socket).output().unwrap()
     }
 
@@ -96,7 +106,7 @@ impl Server {
     }
 
     /// Stops the server, whose clients made no mistake.
-    fn stop_clean(self) {
+    pub(crate) fn stop_clean(self) {
         let ended = self.stop();
         assert_eq!(ended.status, Some(0), "{}", ended.report);
         let clean = "windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects left alive\n";
@@ -105,8 +115,12 @@ impl Server {
 }
 
 fn serve(socket: &Path) -> Command {
+    serve_under(socket, &[])
+}
+
+fn serve_under(socket: &Path, before: &[&OsStr]) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--preserve-status", "-s", "KILL", "300"]);
+    command.args(["--preserve-status", "-s", "KILL", "300"]).args(before);
     command.arg(windtunnel_command().get_program()).arg("serve").arg("--socket").arg(socket);
     // `timeout` passes signals on.
     command

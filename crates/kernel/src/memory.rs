@@ -20,6 +20,7 @@ pub(crate) mod compact;
 pub(crate) mod complete;
 pub(crate) mod context_allocation;
 pub(crate) mod cpu;
+pub(crate) mod existing;
 pub(crate) mod host_aperture;
 pub(crate) mod instances;
 pub(crate) mod offer;
@@ -51,7 +52,7 @@ use crate::memory::queue::PagingQueue;
 use crate::objects::allocation::Allocation;
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
-use flight::{EventKind, Fence, Kind, Passive, Ram, Run, Subject};
+use flight::{EventKind, ExistingMemory, Fence, Kind, Passive, Ram, Run, Subject};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -138,6 +139,8 @@ pub(crate) struct Extent {
     pub(crate) requirements: PlacementRequirements,
     /// Its pages of system memory, if it has needed any.
     pub(crate) backing: Vec<Run>,
+    /// The memory of a client that its pages are.
+    pub(crate) existing: Option<Arc<dyn ExistingMemory>>,
     /// Discarded pages that the GPU can access until the pending steps are done.
     pub(crate) discarded_pages: Vec<Run>,
     pub(crate) location: Location,
@@ -220,6 +223,8 @@ pub(crate) struct CpuLock {
     pub(crate) count: u32,
     /// The client's address.
     pub(crate) address: usize,
+    /// The address is that of memory of the client, and no mapping.
+    pub(crate) is_clients_own: bool,
     /// It was locked through an aperture.
     pub(crate) aperture: bool,
     /// It was locked at an alternate address.
@@ -253,6 +258,7 @@ impl Extent {
             alignment: alignment.max(PAGE),
             requirements,
             backing: Vec::new(),
+            existing: None,
             discarded_pages: Vec::new(),
             location: Location::Unbacked,
             has_content: false,

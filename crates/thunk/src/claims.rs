@@ -1,4 +1,5 @@
-//! Access to caller memory. No other file of this crate touches it.
+//! Access to caller memory during a call. No other file of this crate touches it, except
+//! `existing_memory` for allocations that use it.
 //!
 //! A pointer from an application is a claim. The [`Session`](crate::Session) decides how it is
 //! checked. A *trusting* session relies on the safety contract of the entry point (`# Safety`), so
@@ -25,8 +26,9 @@
 
 mod access;
 
-pub use access::{DirectAccess, DirectAccessResult, RemoteAccess, ShownAccess};
+pub use access::{CallerProcess, DirectAccess, DirectAccessResult, RemoteAccess, ShownAccess};
 
+use crate::existing_memory;
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED};
 use smallvec::SmallVec;
@@ -34,7 +36,9 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::io::Error;
 use std::mem::MaybeUninit;
-use std::slice;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::{ptr, slice};
 
 /// The longest list or private data that is accepted: 16 Mi.
 const MAX_ITEMS: usize = 1 << 24;
@@ -102,6 +106,34 @@ impl PointerTrust {
         match self {
             Self::Remote(remote) if address != 0 => (remote.show)(address, access),
             _ => Some(address),
+        }
+    }
+
+    /// The caller's process, if its memory can be accessed outside of the call.
+    pub(crate) fn caller_process(self) -> Option<Arc<dyn CallerProcess>> {
+        match self {
+            Self::Remote(remote) => (remote.process)(),
+            Self::Guarded { process, .. } => Some(Arc::new(access::ThisProcess(process))),
+            // SAFETY: The function has no requirements.
+            Self::Trusted => Some(Arc::new(access::ThisProcess(unsafe { libc::getpid() }))),
+        }
+    }
+
+    /// A copy of a descriptor of the caller, by its number there.
+    pub(crate) fn take_descriptor(self, number: i32) -> Option<OwnedFd> {
+        match self {
+            Self::Remote(remote) => (remote.take_descriptor)(number),
+            Self::Trusted | Self::Guarded { .. } => existing_memory::duplicate(number),
+        }
+    }
+
+    /// Checks that a range of the caller's addresses can be its memory, without touching it.
+    pub(crate) fn check_range(self, start: usize, bytes: usize) -> Result<(), NTSTATUS> {
+        let start = ptr::without_provenance(start);
+        if self.is_trusted() {
+            check_address(start, bytes)
+        } else {
+            check_claim(start, bytes).map(drop)
         }
     }
 
@@ -625,7 +657,6 @@ fn check_copied(bytes: usize, copied: isize) -> Result<(), NTSTATUS> {
 mod tests {
     use super::*;
     use smallvec::smallvec;
-    use std::ptr;
 
     fn guarded<R>(body: impl FnOnce() -> R) -> R {
         PointerTrust::guarded().during(body)

@@ -726,7 +726,7 @@ const CREATE_ANSWERS: &[NTSTATUS] = &[
 const CREATE_ASKS: &[&str] =
     &["DxgkDdiGetStandardAllocationDriverData", "DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"];
 
-const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection";
+const CREATE_LACKS: &str = "no cross-adapter, no protection";
 
 const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_001,
@@ -741,10 +741,12 @@ const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_012,
     RuleId::ALLOC_CREATE_013,
     RuleId::ALLOC_CREATE_016,
+    RuleId::ALLOC_CREATE_017,
     RuleId::ALLOC_CREATE_018,
     RuleId::ALLOC_CREATE_019,
     RuleId::ALLOC_CREATE_022,
     RuleId::ALLOC_CREATE_023,
+    RuleId::WT_MEMORY_001,
     RuleId::DEV_LIFE_003,
 ];
 

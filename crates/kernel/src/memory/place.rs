@@ -194,6 +194,8 @@ impl Kernel {
         let aperture = segment.info.flags.aperture;
         // Pending steps need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
+        // A client's own memory is not discarded.
+        let idle = idle && it.existing.is_none();
         let thrown = it.offer.is_some_and(|offer| offer.ready) && idle;
         // System memory still has the content of an extent that was not written.
         let same = it.not_written && !it.written && it.copied;

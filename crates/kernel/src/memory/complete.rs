@@ -32,7 +32,9 @@ impl Kernel {
             in_flight_packet.batch.as_ref().is_some_and(|paging_batch| paging_batch.refused)
         };
         let mut over = Vec::new();
-        for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(adapter) else { return };
+        for node in &mut it.nodes {
             while node.queue.front().is_some_and(error) {
                 over.extend(
                     node.queue
@@ -46,7 +48,7 @@ impl Kernel {
             if batch.switch {
                 self.switch_context(state, adapter, node, None);
             }
-            self.complete_batch(state, adapter, batch, true);
+            self.complete_batch(state, adapter, *batch, true);
         }
     }
 
@@ -192,7 +194,7 @@ impl Kernel {
                     .into_iter()
                     .partition(|in_flight_packet| in_flight_packet.batch.is_some());
             node.queue = others;
-            let batches: Vec<PagingBatch> =
+            let batches: Vec<Box<PagingBatch>> =
                 batches.into_iter().filter_map(|in_flight_packet| in_flight_packet.batch).collect();
             if batches.iter().any(|paging_batch| paging_batch.switch) {
                 node.lost_packets.clear();
@@ -205,7 +207,7 @@ impl Kernel {
             self.switch_context(state, adapter, node, None);
         }
         for batch in lost {
-            self.complete_batch(state, adapter, batch, true);
+            self.complete_batch(state, adapter, *batch, true);
         }
         self.complete_context_allocations(state);
         any

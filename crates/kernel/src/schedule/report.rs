@@ -24,15 +24,11 @@ use crate::state::KernelState;
 use flight::{
     Component, DeviceLevel, EventKind, Fence, HardwareModel, Kind, Passive, RuleId, Subject,
 };
-use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Number of DPCs without a step of the hardware between them that counts as endless.
 pub(crate) const MAX_DPCS: u32 = 1000;
-
-/// A list of nearly always one element, without a heap allocation.
-type SmallList<T> = SmallVec<[T; 1]>;
 
 /// An engine's queue.
 pub(crate) struct Node {
@@ -79,8 +75,8 @@ pub(crate) struct InFlightPacket {
     pub(crate) fence: Fence,
     /// Its context and device; `None` for the kernel's own paging work.
     pub(crate) of: Option<(Id<Context>, Id<Device>)>,
-    /// The paging work that it does.
-    pub(crate) batch: Option<PagingBatch>,
+    /// The paging work that it does. Few packets do, so it is not part of the packet.
+    pub(crate) batch: Option<Box<PagingBatch>>,
     /// It counts as done because its device is lost.
     pub(crate) lost: bool,
 }
@@ -152,8 +148,13 @@ impl Node {
             covered.then(|| self.passed.distance_from(packet.fence))
         };
         let queued = self.queue.front().and_then(age);
-        let ages = (0..).zip(&self.lost_packets);
-        let lost = ages.filter_map(|(place, packet)| Some((age(packet)?, place))).max();
+        // Mostly no device is lost.
+        let lost = if self.lost_packets.is_empty() {
+            None
+        } else {
+            let ages = (0..).zip(&self.lost_packets);
+            ages.filter_map(|(place, packet)| Some((age(packet)?, place))).max()
+        };
         match (queued, lost) {
             (queued, Some((age, place))) if queued.is_none_or(|queued| queued < age) => {
                 self.lost_packets.remove(place)
@@ -165,7 +166,11 @@ impl Node {
 }
 
 /// Inserts an id into a sorted list, unless it is in the list.
+#[inline]
 fn push_distinct(list: &mut IdList<Device>, number: Id<Device>) {
+    if list.last() == Some(&number) {
+        return;
+    }
     if let Err(place) = list.binary_search(&number) {
         list.insert(place, number);
     }
@@ -231,9 +236,9 @@ impl Kernel {
 
     /// Completes all reported fences, and wakes the threads and contexts that wait for them.
     pub(crate) fn complete_fences(&self, state: &mut KernelState, adapter: Id<Adapter>) {
-        let mut done: SmallList<(Subject, InFlightPacket)> = SmallList::new();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return };
+        let mut done = std::mem::take(&mut state.schedule.completed);
         for node in &mut it.nodes {
             if node.passed == node.reported {
                 continue;
@@ -246,12 +251,12 @@ impl Kernel {
         }
         let (mut devices, mut faulted): (IdList<Device>, IdList<Device>) =
             (IdList::new(), IdList::new());
-        for (node, mut packet) in done {
-            if let Some(batch) = packet.batch.take() {
+        for (node, packet) in done.drain(..) {
+            if let Some(batch) = packet.batch {
                 if batch.switch {
                     self.switch_context(state, adapter, node, None);
                 }
-                self.complete_batch(state, adapter, batch, false);
+                self.complete_batch(state, adapter, *batch, false);
                 continue;
             }
             let (context, device) = packet.client();
@@ -266,8 +271,9 @@ impl Kernel {
             self.switch_context(state, adapter, node, Some((context, device)));
             self.finish_packet(state, node, &packet);
         }
+        state.schedule.completed = done;
         // Only now, so that completed packets end normally.
-        for device in faulted {
+        for &device in &faulted {
             self.device_lost(state, device, DeviceLoss::PageFault);
         }
         self.complete_failed_batches(state, adapter);
@@ -278,7 +284,7 @@ impl Kernel {
         if state.has_unbuilt_paging(adapter) {
             self.wake_one(&self.work_available);
         }
-        for device in devices {
+        for &device in &devices {
             self.device_work_passed(state, device);
         }
     }

@@ -12,6 +12,8 @@ use crate::base::id_list::{Id, Slab};
 use crate::lifetime::context::Context;
 use crate::schedule::dispatch::PacketPayload;
 use crate::schedule::render::RenderPacket;
+use crate::schedule::report::InFlightPacket;
+use flight::Subject;
 use std::collections::VecDeque;
 
 /// Scheduling, of all adapters.
@@ -29,6 +31,8 @@ pub(crate) struct ScheduleState {
     pub(super) held_back: bool,
     /// Contexts that are being advanced, one after the other.
     pub(super) advancing: Vec<Id<Context>>,
+    /// Empty, with room for the packets that one DPC completes, each with its node.
+    pub(super) completed: Vec<(Subject, InFlightPacket)>,
 }
 
 impl ScheduleState {

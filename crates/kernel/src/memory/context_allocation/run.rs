@@ -125,16 +125,18 @@ impl Kernel {
         node: Subject,
         to: Option<(Id<Context>, Id<Device>)>,
     ) {
-        let has_memory = state.adapter_memory(adapter).is_some();
-        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
-        // A stopped adapter has no nodes.
-        let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
+        // The adapter may have stopped meanwhile; then it has no nodes.
+        let Some(on) = state.adapters.get_mut(adapter) else { return };
+        let Some(it) = on.nodes.iter_mut().find(|it| it.subject() == node) else { return };
         if to.is_none() {
             it.switching = false;
         }
         let before = std::mem::replace(&mut it.current, to);
+        if before == to && it.interrupted.is_empty() {
+            return;
+        }
         let interrupted = std::mem::take(&mut it.interrupted);
-        if (before == to && interrupted.is_empty()) || !has_memory {
+        if on.memory.is_none() {
             return;
         }
         let held = std::mem::take(&mut it.held_extents);

@@ -74,7 +74,7 @@ pub use memory::queue::CreatePagingQueueResponse;
 pub use memory::residency::{EvictRequest, MakeResidentRequest, Residency};
 pub use schedule::lists::{BufferResize, CapturedBuffers, EntrySizes, RenderBuffers, UserBuffer};
 pub use schedule::render::RenderRequest;
-pub use schedule::submit::Packet;
+pub use schedule::submit::{Packet, PacketData};
 pub use sync::cpu::{SignalRequest, WaitRequest};
 pub use sync::event::EventSink;
 pub use sync::keyed_mutex::{

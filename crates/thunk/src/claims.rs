@@ -154,10 +154,24 @@ pub fn with_guard<R>(direct: DirectAccess, body: impl FnOnce() -> R) -> R {
 /// pattern is a valid `T`.
 pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: The caller's contract.
+    unsafe { read_into(from, &mut value) }.copied()
+}
+
+/// As [`read`], to a place of the caller: a large structure is not copied again.
+///
+/// # Safety
+///
+/// As for [`read`].
+#[inline]
+pub(crate) unsafe fn read_into<T: Copy>(
+    from: *const T,
+    value: &mut MaybeUninit<T>,
+) -> Result<&T, NTSTATUS> {
     // SAFETY: The caller's contract; `value` has the size of a `T`.
     unsafe { fetch(from.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
     // SAFETY: Every byte was fetched, and by the contract any bytes are a valid `T`.
-    Ok(unsafe { value.assume_init() })
+    Ok(unsafe { value.assume_init_ref() })
 }
 
 /// Reads a structure that receives results, and checks that it can be written.

@@ -16,9 +16,7 @@ use crate::memory::residency::FaultTarget;
 use crate::schedule::report::MAX_DPCS;
 use crate::state::KernelState;
 use flight::Dispatch;
-use flight::{
-    CallGuard, Component, DeviceLevel, EventKind, Fence, InterruptRun, Passive, RuleId,
-};
+use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, InterruptRun, Passive, RuleId};
 
 /// What an interrupt report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

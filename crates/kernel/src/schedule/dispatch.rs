@@ -61,15 +61,17 @@ pub(crate) enum QueueItem {
 }
 
 /// The contents of a packet.
+#[derive(Clone)]
 pub(crate) enum PacketPayload {
     /// Commands at GPU virtual addresses.
-    Virtual(Arc<SubmittedCommands>),
+    Virtual(SubmittedCommands),
     /// Commands with lists.
     Render(Id<RenderPacket>),
 }
 
 /// A packet that is being submitted.
 struct SubmittedPacket {
+    device: Id<Device>,
     node: usize,
     fence: Fence,
     driver_handle: Arc<DriverContext>,
@@ -88,21 +90,22 @@ impl ContextQueue {
     }
 
     fn has_packet_first(&self) -> bool {
-        matches!(self.pending.front(), Some(QueueItem::Packet(..)))
+        self.first_packet().is_some()
     }
 
-    /// The packet with lists at the front, if there is one.
-    fn first_render_packet(&self) -> Option<Id<RenderPacket>> {
+    /// The packet at the front, if there is one.
+    #[inline]
+    fn first_packet(&self) -> Option<&PacketPayload> {
         match self.pending.front() {
-            Some(QueueItem::Packet(_, PacketPayload::Render(it))) => Some(*it),
+            Some(QueueItem::Packet(_, payload)) => Some(payload),
             _ => None,
         }
     }
 
     /// The submitted packet without lists at this index.
-    pub(crate) fn submitted_packet(&self, place: usize) -> Option<Arc<SubmittedCommands>> {
-        let payload = |queue_item: &QueueItem| match queue_item {
-            QueueItem::Packet(_, payload) => Some(payload.resubmission()),
+    pub(crate) fn submitted_packet(&self, place: usize) -> Option<&SubmittedCommands> {
+        let payload = |queue_item| match queue_item {
+            &QueueItem::Packet(_, ref payload) => Some(payload),
             QueueItem::Wait(_) | QueueItem::Signal(_) => None,
         };
         match self.submitted.iter().filter_map(payload).nth(place)? {
@@ -136,10 +139,12 @@ impl ContextQueue {
 }
 
 impl PacketPayload {
-    pub(crate) fn resubmission(&self) -> PacketPayload {
+    /// The packet with lists, if it is one.
+    #[inline]
+    fn render_packet(&self) -> Option<Id<RenderPacket>> {
         match self {
-            PacketPayload::Virtual(it) => PacketPayload::Virtual(it.clone()),
-            PacketPayload::Render(it) => PacketPayload::Render(*it),
+            PacketPayload::Virtual(_) => None,
+            PacketPayload::Render(packet) => Some(*packet),
         }
     }
 }
@@ -240,8 +245,10 @@ impl Kernel {
         // The context is removed already if the wait of its end for this call could not end.
         if let Some(it) = state.contexts.get_mut(number) {
             it.active_calls -= 1;
+            if it.holds_extents() {
+                state.release_idle_context(guard.adapter, number);
+            }
         }
-        state.release_idle_context(guard.adapter, number);
         // It wakes all who wait.
         guard.release(state);
     }
@@ -270,15 +277,15 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         // Check again after the wait.
         state.check_working(guard.device)?;
-        let removed = KernelError::Removed(guard.subject());
-        let it = state.contexts.get(number).ok_or(removed)?;
+        let removed = || KernelError::Removed(guard.subject());
+        let it = state.contexts.get(number).ok_or_else(removed)?;
         match (payload, &it.lists) {
             (PacketPayload::Virtual(_), Some(_)) => {
                 return Err(KernelError::HasLists(number.subject()));
             }
             (PacketPayload::Render(_), None) => return Err(KernelError::NoLists(number.subject())),
             (PacketPayload::Virtual(given), None) => {
-                let (bytes, limit) = (given.packet.private.len(), it.private_size);
+                let (bytes, limit) = (given.private.len(), it.private_size);
                 if bytes > limit as usize {
                     return Err(KernelError::PrivateDataTooLarge { bytes, limit });
                 }
@@ -298,10 +305,10 @@ impl Kernel {
         let it = &mut state.contexts[number];
         it.queue.queued += 1;
         it.in_flight += 1;
-        let (packet, first) = (it.queue.queued, it.in_flight == 1);
+        let (packet, device, first) = (it.queue.queued, it.device, it.in_flight == 1);
         it.queue.pending.push_back(QueueItem::Packet(packet, payload));
         if first {
-            state.mark_busy(number);
+            state.devices[device].add_busy(number);
         }
         self.log.emit(number.subject(), || EventKind::PacketQueued { packet });
         self.advance_queue(state, number);
@@ -370,7 +377,20 @@ impl Kernel {
     }
 
     /// Plans page-ins for all context allocations of a context, and holds them.
+    #[inline]
     fn plan_context_allocations(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        context: Id<Context>,
+    ) -> Result<(), KernelError> {
+        if !state.has_context_allocations() {
+            return Ok(());
+        }
+        self.hold_context_allocations(state, adapter, context)
+    }
+
+    fn hold_context_allocations(
         &self,
         state: &mut KernelState,
         adapter: Id<Adapter>,
@@ -404,7 +424,17 @@ impl Kernel {
 
     /// Processes the waits and signals at the front of a queue. Returns whether a packet is at the
     /// front then.
+    #[inline]
     fn advance_queue(&self, state: &mut KernelState, context: Id<Context>) -> bool {
+        // The context may have ended meanwhile.
+        match state.contexts.get(context).and_then(|context| context.queue.pending.front()) {
+            None => false,
+            Some(QueueItem::Packet(..)) => true,
+            Some(QueueItem::Wait(_) | QueueItem::Signal(_)) => self.advance_items(state, context),
+        }
+    }
+
+    fn advance_items(&self, state: &mut KernelState, context: Id<Context>) -> bool {
         loop {
             // The context may have ended meanwhile.
             let Some(it) = state.contexts.get_mut(context) else { return false };
@@ -484,8 +514,9 @@ impl Kernel {
         };
         it.queue.done += 1;
         it.in_flight -= 1;
-        if it.in_flight == 0 {
-            state.mark_busy(context);
+        let (device, last) = (it.device, it.in_flight == 0);
+        if last {
+            state.devices[device].remove_busy(context);
         }
         if let Some(listed) = listed {
             self.end_render_packet(state, listed);
@@ -547,7 +578,8 @@ impl Kernel {
         let queue = std::mem::take(&mut it.queue.pending);
         it.queue.done = it.queue.queued;
         it.in_flight = 0;
-        state.mark_busy(context);
+        let device = it.device;
+        state.devices[device].remove_busy(context);
         for item in sent {
             match item {
                 QueueItem::Wait(points) => self.cancel_points(state, Some(context), &points),
@@ -558,7 +590,6 @@ impl Kernel {
                 QueueItem::Packet(_, payload) => self.release_payload(state, &payload),
             }
         }
-        let device = state.contexts[context].device;
         let adapter = state.adapters.get(state.devices[device].adapter);
         let cancellation =
             adapter.is_some_and(|adapter| adapter.scheduling.cancellation && adapter.is_running());
@@ -587,21 +618,28 @@ impl Kernel {
     }
 }
 
-impl KernelState {
-    /// Updates the device's list of busy contexts for this context.
-    fn mark_busy(&mut self, context: Id<Context>) {
-        let it = &self.contexts[context];
-        let (busy, device) = (it.in_flight > 0, it.device);
-        let it = &mut self.devices[device];
-        match it.busy.binary_search(&context) {
-            Err(place) if busy => it.busy.insert(place, context),
-            Ok(place) if !busy => {
-                it.busy.remove(place);
-            }
-            _ => (),
+impl Device {
+    /// Adds a context to the list of those with packets.
+    fn add_busy(&mut self, context: Id<Context>) {
+        // Mostly it is the only one, or the newest.
+        if self.busy.last().is_none_or(|last| *last < context) {
+            self.busy.push(context);
+        } else if let Err(place) = self.busy.binary_search(&context) {
+            self.busy.insert(place, context);
         }
     }
 
+    /// Removes a context from the list of those with packets.
+    fn remove_busy(&mut self, context: Id<Context>) {
+        if self.busy.last() == Some(&context) {
+            self.busy.pop();
+        } else if let Ok(place) = self.busy.binary_search(&context) {
+            self.busy.remove(place);
+        }
+    }
+}
+
+impl KernelState {
     /// Whether the front item of a context is a packet that can be submitted now.
     fn may_submit(&self, context: Id<Context>) -> bool {
         self.is_next(context) && self.is_ready(context)
@@ -612,17 +650,14 @@ impl KernelState {
     fn is_next(&self, context: Id<Context>) -> bool {
         // The context may have ended meanwhile.
         let Some(it) = self.contexts.get(context) else { return false };
+        let Some(packet) = it.queue.first_packet() else { return false };
         let device = &self.devices[it.device];
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
-        it.queue.has_packet_first()
-            && !it.changing_root
+        !it.changing_root
             && device.lost.is_none()
             && !self.is_reset_pending(device.adapter)
             && node.is_some_and(crate::schedule::report::Node::accepts_packets)
-            && it
-                .queue
-                .first_render_packet()
-                .is_none_or(|render_packet| self.is_packet_resident(render_packet))
+            && packet.render_packet().is_none_or(|packet| self.is_packet_resident(packet))
     }
 
     /// The runnable contexts, highest priority first.

@@ -13,7 +13,9 @@ use crate::schedule::dispatch::PacketPayload;
 use crate::state::KernelState;
 use flight::{Component, Fence, MemoryWrite, Passive, RuleId};
 use smallvec::SmallVec;
-use std::sync::Arc;
+
+/// A packet's private data. Up to 32 bytes need no heap.
+pub type PacketData = SmallVec<[u8; 32]>;
 
 /// Work for a context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,16 +25,30 @@ pub struct Packet {
     /// Size of the commands in bytes.
     pub length: u32,
     /// The client's private data.
-    pub private: Vec<u8>,
+    pub private: PacketData,
     /// Handles of the primaries that the commands write (`WrittenPrimaries`).
     pub primaries: Vec<Handle>,
 }
 
 /// A packet with its handles resolved.
 pub(crate) struct SubmittedCommands {
-    pub(crate) packet: Packet,
+    pub(crate) commands: u64,
+    pub(crate) length: u32,
+    pub(crate) private: PacketData,
     /// The primaries that the client declared as written.
     primaries: Vec<Id<Allocation>>,
+}
+
+impl Clone for SubmittedCommands {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self {
+            commands: self.commands,
+            length: self.length,
+            private: SmallVec::from_slice(&self.private), // Not byte for byte.
+            primaries: self.primaries.clone(),
+        }
+    }
 }
 
 impl Kernel {
@@ -73,7 +89,9 @@ impl Kernel {
             for (number, guard) in &entered {
                 let sent;
                 (state, sent) = self.submit_ready_locked(at, state, process.0, *number, guard);
-                result = result.and(sent);
+                if sent.is_err() && result.is_ok() {
+                    result = sent;
+                }
             }
         }
         for (number, guard) in entered {
@@ -89,13 +107,13 @@ impl Kernel {
         entered: &[(Id<Context>, RundownGuard<'_>)],
         packet: Packet,
     ) -> Result<(), KernelError> {
-        let payload = PacketPayload::Virtual(Arc::new(state.check_packet(process, packet)?));
+        let payload = PacketPayload::Virtual(state.check_packet(process, packet)?);
         for (number, guard) in entered {
             self.may_queue(state, *number, guard, &payload)?;
         }
         let Some(((last, _), others)) = entered.split_last() else { return Ok(()) };
         for (number, _) in others {
-            self.push_packet(state, *number, payload.resubmission());
+            self.push_packet(state, *number, payload.clone());
         }
         self.push_packet(state, *last, payload);
         Ok(())
@@ -138,13 +156,13 @@ impl KernelState {
         process: ProcessId,
         packet: Packet,
     ) -> Result<SubmittedCommands, KernelError> {
-        let named = packet.primaries.iter().enumerate().map(|(place, handle)| {
-            let argument = Argument::Allocation(place);
-            let view = self.resolve_view(process, argument, *handle)?;
-            Ok(self.views[view].allocation)
-        });
-        let primaries = named.collect::<Result<_, KernelError>>()?;
-        Ok(SubmittedCommands { packet, primaries })
+        let Packet { commands, length, private, primaries: named } = packet;
+        let mut primaries = Vec::with_capacity(named.len());
+        for (place, handle) in named.into_iter().enumerate() {
+            let view = self.resolve_view(process, Argument::Allocation(place), handle)?;
+            primaries.push(self.views[view].allocation);
+        }
+        Ok(SubmittedCommands { commands, length, private, primaries })
     }
 
     /// The packet with this fence on a node, and its context.
@@ -153,7 +171,7 @@ impl KernelState {
         adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
-    ) -> Option<(Id<Context>, Arc<SubmittedCommands>)> {
+    ) -> Option<(Id<Context>, &SubmittedCommands)> {
         let queue = &self.adapters.get(adapter)?.nodes.get(node as usize)?.queue;
         let place = queue.iter().position(|in_flight_packet| in_flight_packet.fence == fence)?;
         let in_flight = queue.get(place).filter(|in_flight_packet| {

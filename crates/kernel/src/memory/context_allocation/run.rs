@@ -157,8 +157,7 @@ impl Kernel {
 impl KernelState {
     /// Makes a context's allocations evictable, if the context is not current on any node.
     pub(crate) fn release_idle_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
-        let holds =
-            self.contexts.get(context).is_some_and(|context| !context.held_extents.is_empty());
+        let holds = self.contexts.get(context).is_some_and(Context::holds_extents);
         if holds && !self.is_current(adapter, context) {
             let held = std::mem::take(&mut self.contexts[context].held_extents);
             self.release_extents(held);
@@ -197,10 +196,18 @@ impl KernelState {
     }
 
     /// Whether all context allocations of a context are resident and held.
+    #[inline]
     pub(crate) fn is_ready(&self, context: Id<Context>) -> bool {
-        if self.memory.context_allocations.is_empty() {
-            return true;
-        }
+        !self.has_context_allocations() || self.are_allocations_ready(context)
+    }
+
+    /// Whether a driver has created a context allocation. Most create none.
+    #[inline]
+    pub(crate) fn has_context_allocations(&self) -> bool {
+        !self.memory.context_allocations.is_empty()
+    }
+
+    fn are_allocations_ready(&self, context: Id<Context>) -> bool {
         let held = self
             .contexts
             .get(context)
@@ -260,6 +267,14 @@ impl KernelState {
             }
             _ => None,
         }
+    }
+}
+
+impl Context {
+    /// Whether context allocations are held resident for it.
+    #[inline]
+    pub(crate) fn holds_extents(&self) -> bool {
+        !self.held_extents.is_empty()
     }
 }
 

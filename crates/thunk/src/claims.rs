@@ -224,6 +224,9 @@ fn reserve_small<T, const N: usize>(
     list: &mut SmallVec<[T; N]>,
     count: usize,
 ) -> Result<*mut T, NTSTATUS> {
+    if count <= N {
+        return Ok(list.as_mut_ptr()); // There is room without the heap.
+    }
     list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
     Ok(list.as_mut_ptr())
 }

@@ -31,9 +31,11 @@ impl KernelCallbacks {
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
         // The driver may outlive the kernel.
         let Some(kernel) = self.kernel.upgrade() else { return };
-        let state = &mut *kernel.state.lock();
-        if kernel.note_report_locked(state, self.adapter, InterruptCause::Node(node)) {
-            kernel.report_fence(state, at, self.adapter, node, fence);
+        let mut state = kernel.state.lock();
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(self.adapter) else { return };
+        if kernel.note_report_of(it, self.adapter, InterruptCause::Node(node)) {
+            kernel.report_fence_of(it, at, self.adapter, node, fence);
         }
     }
 
@@ -171,18 +173,21 @@ impl KernelCallbacks {
 impl Kernel {
     /// Records a report, and judges where it was made. Returns whether its node exists.
     fn note_report(&self, adapter: Id<Adapter>, cause: InterruptCause) -> bool {
-        self.note_report_locked(&mut self.state.lock(), adapter, cause)
+        let mut state = self.state.lock();
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(adapter) else { return false };
+        self.note_report_of(it, adapter, cause)
     }
 
-    fn note_report_locked(
+    /// The same, with the adapter found.
+    #[inline]
+    fn note_report_of(
         &self,
-        state: &mut KernelState,
+        it: &mut Adapter,
         adapter: Id<Adapter>,
         cause: InterruptCause,
     ) -> bool {
         let argument = "DxgkCbNotifyInterrupt";
-        // A driver may still report after its adapter has stopped.
-        let Some(it) = state.adapters.get_mut(adapter) else { return false };
         it.interrupts.dpc_unhandled = true;
         it.interrupts.note_synchronized_report();
         let late = CallGuard::with_interrupt(adapter.serial(), |run| {
@@ -239,7 +244,7 @@ impl Kernel {
         // The call itself logs a failure; the interrupt line has no caller to return it to.
         let _ = driver.interrupt_routine(at);
         if self.take_dpc(adapter.0) {
-            let _ = driver.dpc_routine(at);
+            let _ = driver.dpc_routine(at, self);
         }
         let mut state = self.state.lock();
         // The adapter is removed if the wait of its stop for this interrupt could not end.

@@ -146,7 +146,7 @@ impl InterruptLine for AdapterInterruptLine {
         // The call itself logs a failure; the interrupt line has no caller to return it to.
         let _ = self.driver.interrupt_routine(at);
         if kernel.take_dpc(number) {
-            let _ = self.driver.dpc_routine(at);
+            let _ = self.driver.dpc_routine(at, &kernel);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::ddi::Driver;
 use crate::ddi::miniport::DriverResult;
+use crate::kernel::Kernel;
 use flight::{CallGuard, Component, EventKind, InterruptRun, RuleId, current_thread};
 use smallvec::SmallVec;
 
@@ -78,8 +79,12 @@ impl Driver {
     }
 
     /// Runs the DPC inside its call, and judges it when it has returned.
-    pub(crate) fn run_dpc(&self, routine: impl FnOnce() -> DriverResult<()>) -> DriverResult<()> {
-        self.begin_dpc();
+    pub(crate) fn run_dpc(
+        &self,
+        kernel: &Kernel,
+        routine: impl FnOnce() -> DriverResult<()>,
+    ) -> DriverResult<()> {
+        self.begin_dpc(kernel);
         let result = routine();
         if let Some(InterruptRun::Dpc { follows: true, notified }) = self.current_run() {
             let broken = (!notified).then(|| {
@@ -121,10 +126,9 @@ impl Driver {
     }
 
     /// The queued DPC starts, in this call.
-    fn begin_dpc(&self) {
-        // The driver may outlive the kernel, and its adapter may be removed.
-        let Some(kernel) = self.kernel.upgrade() else { return };
+    fn begin_dpc(&self, kernel: &Kernel) {
         let mut state = kernel.state.lock();
+        // The adapter may be removed.
         let Some(it) = state.adapters.get_mut(self.adapter) else { return };
         let follows = it.interrupts.begin_dpc();
         let run = InterruptRun::Dpc { follows, notified: false };
@@ -136,6 +140,7 @@ impl Driver {
         CallGuard::with_interrupt(self.adapter.serial(), |run| *run)
     }
 
+    #[inline]
     pub(crate) fn judge(&self, rule: RuleId, argument: &'static str, broken: Option<String>) {
         self.log.judge(rule, Component::Driver, self.adapter.subject(), argument, broken);
     }

@@ -31,9 +31,13 @@ impl Kernel {
         let error = |in_flight_packet: &InFlightPacket| {
             in_flight_packet.batch.as_ref().is_some_and(|paging_batch| paging_batch.refused)
         };
-        let mut over = Vec::new();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return };
+        // Mostly no driver has rejected one.
+        if !it.nodes.iter().any(|node| node.queue.front().is_some_and(error)) {
+            return;
+        }
+        let mut over = Vec::new();
         for node in &mut it.nodes {
             while node.queue.front().is_some_and(error) {
                 over.extend(

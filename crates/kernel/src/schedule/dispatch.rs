@@ -24,7 +24,7 @@ use crate::memory::place::PagingPlan;
 use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::Handle;
 use crate::schedule::render::RenderPacket;
-use crate::schedule::submit::SubmittedCommands;
+use crate::schedule::submit::{PacketData, SubmittedCommands};
 use crate::state::KernelState;
 use crate::sync::SyncPoints;
 use crate::sync::waits::SyncPoint;
@@ -75,7 +75,13 @@ struct SubmittedPacket {
     node: usize,
     fence: Fence,
     driver_handle: Arc<DriverContext>,
-    payload: PacketPayload,
+    contents: SubmittedContents,
+}
+
+/// What the driver is given of a packet: a copy, because the state is not locked meanwhile.
+enum SubmittedContents {
+    Virtual { commands: u64, length: u32, private: PacketData },
+    Render(Id<RenderPacket>),
 }
 
 impl ContextQueue {
@@ -218,6 +224,7 @@ impl Kernel {
     }
 
     /// The same, with the state locked.
+    #[inline]
     pub(crate) fn enter_context_locked(
         &self,
         state: &mut KernelState,
@@ -237,6 +244,7 @@ impl Kernel {
     }
 
     /// The same, with the state locked.
+    #[inline]
     pub(crate) fn leave_context_locked(
         state: &mut KernelState,
         number: Id<Context>,
@@ -268,6 +276,7 @@ impl Kernel {
 
     /// Fails unless a packet can be queued on the context. Pages in and holds the context
     /// allocations.
+    #[inline]
     pub(crate) fn may_queue(
         &self,
         state: &mut KernelState,
@@ -296,6 +305,7 @@ impl Kernel {
     }
 
     /// Puts a packet at the end of a context's queue.
+    #[inline]
     pub(crate) fn push_packet(
         &self,
         state: &mut KernelState,

@@ -11,7 +11,6 @@ use crate::adapter::start::Adapter;
 use crate::adapter::start::AdapterId;
 use crate::adapter::tdr::TimeoutWatch;
 use crate::base::id_list::Id;
-use crate::base::id_list::IdList;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
@@ -125,6 +124,10 @@ impl Node {
         // completed, but may be reported.
         let distance = |fence: Fence| fence.distance_from(self.passed);
         let here = |queue: &VecDeque<InFlightPacket>| {
+            // Mostly it is the newest.
+            if queue.back().is_some_and(|newest| newest.fence == fence) {
+                return true;
+            }
             queue
                 .binary_search_by_key(&distance(fence), |in_flight_packet| {
                     distance(in_flight_packet.fence)
@@ -167,7 +170,7 @@ impl Node {
 
 /// Inserts an id into a sorted list, unless it is in the list.
 #[inline]
-fn push_distinct(list: &mut IdList<Device>, number: Id<Device>) {
+fn push_distinct(list: &mut Vec<Id<Device>>, number: Id<Device>) {
     if list.last() == Some(&number) {
         return;
     }
@@ -179,16 +182,15 @@ fn push_distinct(list: &mut IdList<Device>, number: Id<Device>) {
 impl Kernel {
     /// Records a fence that a driver reports. A fence that was not submitted is a finding and is
     /// ignored.
-    pub(crate) fn report_fence(
+    #[inline]
+    pub(crate) fn report_fence_of(
         &self,
-        state: &mut KernelState,
+        it: &mut Adapter,
         _at: &mut DeviceLevel,
         adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
     ) {
-        // A driver may still report after its adapter has stopped.
-        let Some(it) = state.adapters.get_mut(adapter) else { return };
         let nodes = it.nodes.len();
         let Some(node) = it.nodes.get_mut(node as usize) else {
             let message =
@@ -231,13 +233,17 @@ impl Kernel {
         if let Some(it) = it.filter(known) {
             it.faults.push((fence, touched));
         }
-        self.report_fence(state, at, adapter, node, fence);
+        // A driver may still report after its adapter has stopped.
+        if let Some(it) = state.adapters.get_mut(adapter) {
+            self.report_fence_of(it, at, adapter, node, fence);
+        }
     }
 
     /// Completes all reported fences, and wakes the threads and contexts that wait for them.
     pub(crate) fn complete_fences(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return };
+        let has_memory = it.memory.is_some();
         let mut done = std::mem::take(&mut state.schedule.completed);
         for node in &mut it.nodes {
             if node.passed == node.reported {
@@ -246,12 +252,12 @@ impl Kernel {
             node.passed = node.reported;
             self.log.emit(node.subject(), || EventKind::FencePassed { fence: node.passed });
             while let Some(packet) = node.take_done() {
-                done.push((node.subject(), packet));
+                done.push_back((node.subject(), packet));
             }
         }
-        let (mut devices, mut faulted): (IdList<Device>, IdList<Device>) =
-            (IdList::new(), IdList::new());
-        for (node, packet) in done.drain(..) {
+        let mut devices = std::mem::take(&mut state.schedule.completed_devices);
+        let mut faulted = Vec::new();
+        while let Some((node, packet)) = done.pop_front() {
             if let Some(batch) = packet.batch {
                 if batch.switch {
                     self.switch_context(state, adapter, node, None);
@@ -265,7 +271,7 @@ impl Kernel {
                 continue;
             }
             push_distinct(&mut devices, device);
-            if self.complete_faulted(state, adapter, node, &packet) {
+            if has_memory && self.complete_faulted(state, adapter, node, &packet) {
                 push_distinct(&mut faulted, device);
             }
             self.switch_context(state, adapter, node, Some((context, device)));
@@ -287,6 +293,8 @@ impl Kernel {
         for &device in &devices {
             self.device_work_passed(state, device);
         }
+        devices.clear();
+        state.schedule.completed_devices = devices;
     }
 
     /// Whether a packet accessed memory that was not resident, which loses its device.
@@ -299,9 +307,6 @@ impl Kernel {
         node: Subject,
         packet: &InFlightPacket,
     ) -> bool {
-        if state.adapter_memory(adapter).is_none() {
-            return false;
-        }
         let nodes =
             state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes);
         let it = nodes.into_iter().find(|found| found.subject() == node);
@@ -409,7 +414,7 @@ impl Kernel {
         let late = pressed && self.is_out_of_turn(&driver.hardware, dpc, adapter);
         if dpc {
             // The call itself logs a failure; there is no caller to return it to.
-            let _ = driver.dpc_routine(at);
+            let _ = driver.dpc_routine(at, self);
         } else if busy && !late {
             driver.hardware.step(at, &*line);
         }

@@ -10,6 +10,7 @@
 
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
 use crate::schedule::dispatch::PacketPayload;
 use crate::schedule::render::RenderPacket;
 use crate::schedule::report::InFlightPacket;
@@ -32,7 +33,9 @@ pub(crate) struct ScheduleState {
     /// Contexts that are being advanced, one after the other.
     pub(super) advancing: Vec<Id<Context>>,
     /// Empty, with room for the packets that one DPC completes, each with its node.
-    pub(super) completed: Vec<(Subject, InFlightPacket)>,
+    pub(super) completed: VecDeque<(Subject, InFlightPacket)>,
+    /// Empty, with room for their devices.
+    pub(super) completed_devices: Vec<Id<Device>>,
 }
 
 impl ScheduleState {

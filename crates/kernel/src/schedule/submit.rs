@@ -31,6 +31,7 @@ pub struct Packet {
 }
 
 /// A packet with its handles resolved.
+#[derive(Clone)]
 pub(crate) struct SubmittedCommands {
     pub(crate) commands: u64,
     pub(crate) length: u32,
@@ -39,15 +40,11 @@ pub(crate) struct SubmittedCommands {
     primaries: Vec<Id<Allocation>>,
 }
 
-impl Clone for SubmittedCommands {
+impl SubmittedCommands {
+    /// A copy of the private data. A clone of such a list is made byte by byte.
     #[inline]
-    fn clone(&self) -> Self {
-        Self {
-            commands: self.commands,
-            length: self.length,
-            private: SmallVec::from_slice(&self.private), // Not byte for byte.
-            primaries: self.primaries.clone(),
-        }
+    pub(crate) fn copy_private(&self) -> PacketData {
+        SmallVec::from_slice(&self.private)
     }
 }
 

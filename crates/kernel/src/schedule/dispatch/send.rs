@@ -1,6 +1,6 @@
 //! Sending queued packets to their nodes, and cancelling packets.
 
-use super::{PacketPayload, QueueItem, SubmittedPacket};
+use super::{PacketPayload, QueueItem, SubmittedContents, SubmittedPacket};
 use crate::adapter::start::Adapter;
 use crate::base::error::KernelError;
 use crate::base::id_list::Id;
@@ -48,7 +48,9 @@ impl Kernel {
             // What is checked below stays true while the state is locked; the page-ins of another
             // packet may evict what this one uses.
             let mut checked = first.render_packet().is_none();
-            self.page_in_first(&mut state, context);
+            if !checked {
+                self.page_in_first(&mut state, context);
+            }
             if !state.is_next(context) {
                 // A worker submits it when its dependencies are ready.
                 self.make_runnable(&mut state, context);
@@ -175,22 +177,20 @@ impl Kernel {
             if let Some(observer) = self.observer.get() {
                 observer.packet_ran();
             }
-            let SubmittedPacket { device, node, fence, driver_handle, payload } = sent;
-            let index = node;
-            let node = u32::try_from(node).unwrap_or(u32::MAX);
-            let result = match &payload {
-                PacketPayload::Virtual(packet) => {
+            let SubmittedPacket { device, node: index, fence, driver_handle, contents } = sent;
+            let result = match &contents {
+                SubmittedContents::Virtual { commands, length, private } => {
                     let submission = SubmitCommandVirtualArgs {
                         context: &driver_handle,
-                        node,
+                        node: u32::try_from(index).unwrap_or(u32::MAX),
                         fence,
-                        commands: packet.commands,
-                        length: packet.length,
-                        private: &packet.private,
+                        commands: *commands,
+                        length: *length,
+                        private,
                     };
                     driver.submit_command_virtual(at, permit, process, &submission)
                 }
-                PacketPayload::Render(it) => self.submit_render_packet(
+                SubmittedContents::Render(it) => self.submit_render_packet(
                     at,
                     permit,
                     process,
@@ -256,7 +256,15 @@ impl Kernel {
         let QueueItem::Packet(packet, payload) = &item else {
             internal_error("a packet is at the front of a queue that may be submitted")
         };
-        let (packet, payload) = (*packet, payload.clone());
+        let packet = *packet;
+        let contents = match payload {
+            PacketPayload::Virtual(given) => SubmittedContents::Virtual {
+                commands: given.commands,
+                length: given.length,
+                private: given.copy_private(),
+            },
+            PacketPayload::Render(packet) => SubmittedContents::Render(*packet),
+        };
         it.queue.submitted.push_back(item);
         it.active_calls += 1;
         node.submitted = node.submitted.next();
@@ -270,7 +278,7 @@ impl Kernel {
         let of = context.subject();
         self.log.emit(of, || EventKind::PacketSubmitted { packet, node: subject, fence });
         self.advance_queue(state, context);
-        Some(SubmittedPacket { device, node: index, fence, driver_handle, payload })
+        Some(SubmittedPacket { device, node: index, fence, driver_handle, contents })
     }
 
     /// Notifies a driver of a packet that will never be submitted (`DxgkDdiCancelCommand`). Returns

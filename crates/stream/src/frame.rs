@@ -131,16 +131,27 @@ impl Stream {
         let every = at.descriptor.has_flag(PinFlag::InitiateProcessingOnEveryArrival);
         let initiates = !at.descriptor.has_flag(PinFlag::DoNotInitiateProcessing);
         self.log_event(frame.subject(), || EventKind::FrameQueued { pin: pin.subject() });
-        let mut fell = false;
-        for edge in [Some(leading), trailing].into_iter().flatten() {
-            if stream_state.pointers[edge].frame.is_none() {
-                fell |= edge == leading;
-                self.set_pointer_frame(stream_state, edge, Some(frame));
-            }
+        let fell = self.set_free_edge(stream_state, leading, frame);
+        if let Some(trailing) = trailing {
+            self.set_free_edge(stream_state, trailing, frame);
         }
         if initiates && (fell || every) {
             Self::request_processing(stream_state, pin);
         }
+    }
+
+    /// Sets an edge that points to no frame to an arrived one. Returns whether it did.
+    fn set_free_edge(
+        &self,
+        stream_state: &mut StreamState,
+        edge: PointerId,
+        frame: FrameId,
+    ) -> bool {
+        let free = stream_state.pointers[edge].frame.is_none();
+        if free {
+            self.set_pointer_frame(stream_state, edge, Some(frame));
+        }
+        free
     }
 
     /// Sets a pointer to the beginning of a frame.

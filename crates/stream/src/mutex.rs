@@ -235,8 +235,11 @@ impl Stream {
 
     /// Ends a call to a driver.
     pub(crate) fn end_call(&self, state: &mut StreamState, thread: u32, number: u32, entry: Entry) {
-        let last = state.active_calls.iter().rposition(|it| it.thread == thread);
-        let over = last.map(|index| state.active_calls.remove(index));
+        // Mostly it is the newest call of all threads.
+        let over = state.active_calls.pop_if(|newest| newest.thread == thread).or_else(|| {
+            let last = state.active_calls.iter().rposition(|it| it.thread == thread);
+            last.map(|index| state.active_calls.remove(index))
+        });
         if over.is_some_and(|active_call| active_call.pin.is_some()) {
             self.wake_all(state); // A thread that stops the pin may wait for that.
         }

@@ -77,6 +77,19 @@ pub(crate) struct Connection {
 }
 
 impl Pin {
+    /// The pin as its driver sees it.
+    pub(crate) fn view(&self, pin: PinId) -> PinView {
+        PinView {
+            pin,
+            filter: self.filter,
+            factory: self.factory,
+            driver_handle: self.driver_handle,
+            format: self.format.clone(),
+            client_state: self.client_state,
+            device_state: self.device_state,
+        }
+    }
+
     /// Removes a frame from the queue: nearly always the first one.
     pub(crate) fn dequeue(&mut self, frame: FrameId) {
         if self.queue.front() == Some(&frame) {
@@ -93,16 +106,7 @@ impl StreamState {
     }
 
     pub(crate) fn pin_view(&self, pin: PinId) -> PinView {
-        let it = &self.pins[pin];
-        PinView {
-            pin,
-            filter: it.filter,
-            factory: it.factory,
-            driver_handle: it.driver_handle,
-            format: it.format.clone(),
-            client_state: it.client_state,
-            device_state: it.device_state,
-        }
+        self.pins[pin].view(pin)
     }
 
     /// A pin's driver, the pin as its driver sees it, and whether the entry exists.
@@ -520,17 +524,18 @@ impl Services {
         let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
         let live = stream_state.pins.get(pin);
         let found = live.filter(|pin| pin.device == self.device);
-        if live.is_some() || stream_state.pins.has_issued(pin.serial()) {
-            let broken = match (live, found) {
-                (_, Some(_)) => None,
-                (Some(_), None) => {
-                    Some(format!("a driver used {subject}, which is a pin of another device"))
-                }
-                (None, None) => Some(format!("a driver used {subject} after it was closed")),
-            };
-            self.log.judge(rule, flight::Component::Driver, subject, place, broken);
+        if let Some(found) = found {
+            self.log.judge(rule, flight::Component::Driver, subject, place, None);
+            return Ok(found);
         }
-        found.ok_or(DriverError::Invalid)
+        if live.is_some() || stream_state.pins.has_issued(pin.serial()) {
+            let broken = match live {
+                Some(_) => format!("a driver used {subject}, which is a pin of another device"),
+                None => format!("a driver used {subject} after it was closed"),
+            };
+            self.log.judge(rule, flight::Component::Driver, subject, place, Some(broken));
+        }
+        Err(DriverError::Invalid)
     }
 
     /// A pin of the device, as it is now.

@@ -7,12 +7,13 @@ use crate::allocator::AllocatorOwner;
 use crate::cancel::first_locked_pointer;
 use crate::descriptor::{Flow, PinFlag};
 use crate::driver_calls::Entry;
+use crate::pin::Pin;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DeviceId, DriverError, DriverResult, FrameId, Header, PinId, PointerId};
-use flight::{EventKind, RuleId, current_thread};
+use flight::{EventKind, RuleId};
 
 /// A position in a queue.
 #[derive(Debug)]
@@ -83,6 +84,18 @@ pub struct PointerView {
     pub header: Header,
 }
 
+/// How data was used through a pointer that is not locked: its lock had failed, or it was not
+/// locked at all.
+#[cold]
+fn describe_unlocked(pointer: PointerId, it: &StreamPointer) -> (Option<String>, Option<String>) {
+    let subject = pointer.subject();
+    if it.lock_failed {
+        (Some(format!("data was used through {subject}, whose lock had failed")), None)
+    } else {
+        (None, Some(format!("data was used through {subject}, which is not locked")))
+    }
+}
+
 impl Services {
     /// Runs a service on a live pointer, if the current context allows it.
     fn with_pointer<T>(
@@ -125,7 +138,7 @@ impl Services {
     pub fn pointer_view(&self, pointer: PointerId) -> DriverResult<PointerView> {
         let stream = self.stream()?;
         let state = stream.state.lock();
-        let it = stream.judge_pointer(&state, self.device, pointer, "KSSTREAM_POINTER")?;
+        let (it, _) = stream.judge_pointer(&state, self.device, pointer, "KSSTREAM_POINTER")?;
         let frame = it.frame.map(|frame| &state.frames[frame]);
         Ok(PointerView {
             pin: it.pin,
@@ -235,7 +248,7 @@ impl Services {
     pub fn delete_pointer(&self, pointer: PointerId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
         let mut state = stream.state.lock();
-        let it = stream.judge_pointer(&state, self.device, pointer, place)?;
+        let (it, _) = stream.judge_pointer(&state, self.device, pointer, place)?;
         let edge = it.kind != PointerKind::Clone;
         let broken =
             edge.then(|| format!("a driver deleted {}, which is an edge", pointer.subject()));
@@ -285,7 +298,7 @@ impl Services {
     pub fn pointer_memory(&self, pointer: PointerId) -> Option<usize> {
         let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
         let state = stream.state.lock();
-        let it = stream.judge_pointer(&state, self.device, pointer, place).ok()?;
+        let (it, _) = stream.judge_pointer(&state, self.device, pointer, place).ok()?;
         let broken = (!it.locked).then(|| {
             format!("a driver requested the memory of {}, which is not locked", pointer.subject())
         });
@@ -323,6 +336,7 @@ impl Services {
 
 impl Stream {
     /// Changes a live pointer, if the current context allows it.
+    #[inline]
     fn with_pointer<T>(
         &self,
         state: &mut StreamState,
@@ -330,8 +344,8 @@ impl Stream {
         (pointer, place, move_count): (PointerId, &'static str, bool),
         body: impl FnOnce(&mut StreamState) -> DriverResult<T>,
     ) -> DriverResult<T> {
-        self.judge_pointer(state, device, pointer, place)?;
-        self.judge_queue(state, pointer, place, move_count)?;
+        let (it, pin) = self.judge_pointer(state, device, pointer, place)?;
+        self.judge_queue(state, (pointer, it, pin), place, move_count)?;
         let answer = body(state);
         self.wake_all(state);
         answer
@@ -344,10 +358,13 @@ impl Stream {
         edge: PointerId,
         lock: bool,
     ) -> Option<PointerId> {
-        self.judge_queue(state, edge, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
+        self.judge_cancel_callback(state, edge, "KsPinGetLeadingEdgeStreamPointer").ok()?;
         state.pointers[edge].frame?;
         if lock {
-            self.lock(state, device, edge).ok()?;
+            self.judge_pointer(state, device, edge, "KsStreamPointerLock").ok()?;
+            let locked = self.lock_judged(state, edge);
+            self.wake_all(state);
+            locked.ok()?;
         }
         Some(edge)
     }
@@ -359,80 +376,105 @@ impl Stream {
         pointer: PointerId,
     ) -> DriverResult<()> {
         self.with_pointer(state, device, (pointer, "KsStreamPointerLock", false), |state| {
-            let it = &state.pointers[pointer];
-            let pin = &state.pins[it.pin];
-            if pin.descriptor.has_flag(PinFlag::GenerateMappings) {
-                let has_dma_adapter = state.devices[pin.device].has_dma_adapter;
-                let broken = (!has_dma_adapter).then(|| {
-                    format!(
-                        "{} generates mappings, and no DMA adapter was registered",
-                        it.pin.subject()
-                    )
-                });
-                let (rule, about) = (RuleId::KS_DEV_007, it.pin.subject());
-                self.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
-            }
-            // A locked pointer's frame is not cancelled yet: it stays locked.
-            let held = it.locked;
-            let stays = |frame: &FrameId| held || !state.frames[*frame].cancel_requested;
-            let frame = it.frame.filter(stays);
-            let it = &mut state.pointers[pointer];
-            it.lock_failed = frame.is_none();
-            let frame = frame.ok_or(DriverError::NotReady)?;
-            if !it.locked {
-                it.locked = true;
-                let frame = frame.subject();
-                self.log_event(pointer.subject(), || EventKind::PointerLocked { frame });
-            }
-            Ok(())
+            self.lock_judged(state, pointer)
         })
     }
 
-    /// Entry rule: a pointer that was deleted, or is of another device, is not used.
+    /// Locks a pointer that may be used.
+    #[inline]
+    fn lock_judged(&self, state: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
+        let it = &mut state.pointers[pointer];
+        let pin = &state.pins[it.pin];
+        if pin.descriptor.has_flag(PinFlag::GenerateMappings) {
+            let has_dma_adapter = state.devices[pin.device].has_dma_adapter;
+            let broken = (!has_dma_adapter).then(|| {
+                format!(
+                    "{} generates mappings, and no DMA adapter was registered",
+                    it.pin.subject()
+                )
+            });
+            let (rule, about) = (RuleId::KS_DEV_007, it.pin.subject());
+            self.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
+        }
+        // A locked pointer's frame is not cancelled yet: it stays locked.
+        let stays = |frame: &FrameId| it.locked || !state.frames[*frame].cancel_requested;
+        let frame = it.frame.filter(stays);
+        it.lock_failed = frame.is_none();
+        let frame = frame.ok_or(DriverError::NotReady)?;
+        if !it.locked {
+            it.locked = true;
+            let frame = frame.subject();
+            self.log_event(pointer.subject(), || EventKind::PointerLocked { frame });
+        }
+        Ok(())
+    }
+
+    /// Entry rule: a pointer that was deleted, or is of another device, is not used. Returns the
+    /// pointer and its pin.
+    #[inline]
     fn judge_pointer<'a>(
         &self,
         state: &'a StreamState,
         device: DeviceId,
         pointer: PointerId,
         place: &'static str,
-    ) -> DriverResult<&'a StreamPointer> {
-        let (live, subject) = (state.pointers.get(pointer), pointer.subject());
-        let mine =
-            |stream_pointer: &&StreamPointer| state.pins[stream_pointer.pin].device == device;
-        let found = live.filter(mine);
-        if let Some(found) = found {
-            self.judge(RuleId::KS_PTR_004, subject, place, None);
-            return Ok(found);
+    ) -> DriverResult<(&'a StreamPointer, &'a Pin)> {
+        if let Some(live) = state.pointers.get(pointer) {
+            let pin = &state.pins[live.pin];
+            if pin.device == device {
+                self.judge(RuleId::KS_PTR_004, pointer.subject(), place, None);
+                return Ok((live, pin));
+            }
         }
-        if live.is_some() || state.pointers.has_issued(pointer.serial()) {
-            let broken = match live {
-                Some(_) => format!("{subject} was used, and points into a pin of another device"),
-                None => format!("{subject} was used after its end"),
-            };
-            self.judge(RuleId::KS_PTR_004, subject, place, Some(broken));
-        }
+        self.judge_unusable_pointer(state, pointer, place);
         Err(DriverError::Invalid)
     }
 
-    /// Entry rules: a cancel callback does not change the queue, and a filter that processes does
-    /// not move its edges.
-    fn judge_queue(
+    #[cold]
+    fn judge_unusable_pointer(&self, state: &StreamState, pointer: PointerId, place: &'static str) {
+        let (live, subject) = (state.pointers.contains(pointer), pointer.subject());
+        if live || state.pointers.has_issued(pointer.serial()) {
+            let broken = if live {
+                format!("{subject} was used, and points into a pin of another device")
+            } else {
+                format!("{subject} was used after its end")
+            };
+            self.judge(RuleId::KS_PTR_004, subject, place, Some(broken));
+        }
+    }
+
+    /// Entry rule: a cancel callback does not change the queue. Returns the entry that the thread
+    /// is in.
+    #[inline]
+    fn judge_cancel_callback(
         &self,
         state: &StreamState,
         pointer: PointerId,
         place: &'static str,
-        move_count: bool,
-    ) -> DriverResult<()> {
-        let entry = state.active_call(current_thread()).map(|active_call| active_call.entry);
+    ) -> DriverResult<Option<Entry>> {
+        let entry = state.current_entry();
         if entry == Some(Entry::PointerCancelled) {
             let broken = format!("a cancel callback called {place} for {}", pointer.subject());
             self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
             return Err(DriverError::Deadlock);
         }
+        Ok(entry)
+    }
+
+    /// Entry rules: a cancel callback does not change the queue, and a filter that processes does
+    /// not move its edges.
+    #[inline]
+    fn judge_queue(
+        &self,
+        state: &StreamState,
+        (pointer, it, pin): (PointerId, &StreamPointer, &Pin),
+        place: &'static str,
+        move_count: bool,
+    ) -> DriverResult<()> {
+        let entry = self.judge_cancel_callback(state, pointer, place)?;
         // A clone belongs to the driver.
-        let it = &state.pointers[pointer];
         let edge = it.kind != PointerKind::Clone;
-        if move_count && edge && state.pins[it.pin].filter_centric {
+        if move_count && edge && pin.filter_centric {
             let inside = entry == Some(Entry::FilterProcess);
             let broken = inside.then(|| {
                 format!("a filter's process routine moved {} with {place}", pointer.subject())
@@ -446,6 +488,7 @@ impl Stream {
     }
 
     /// The frame behind a locked pointer, and the address of its memory.
+    #[inline]
     fn locked_frame(
         &self,
         state: &StreamState,
@@ -453,12 +496,10 @@ impl Stream {
         pointer: PointerId,
         place: &'static str,
     ) -> DriverResult<(FrameId, usize)> {
-        let it = self.judge_pointer(state, device, pointer, place)?;
+        let (it, _) = self.judge_pointer(state, device, pointer, place)?;
+        let (unchecked, unlocked) =
+            if it.locked { (None, None) } else { describe_unlocked(pointer, it) };
         let subject = pointer.subject();
-        let unchecked = (!it.locked && it.lock_failed)
-            .then(|| format!("data was used through {subject}, whose lock had failed"));
-        let unlocked = (!it.locked && !it.lock_failed)
-            .then(|| format!("data was used through {subject}, which is not locked"));
         self.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
         self.judge(RuleId::KS_PTR_001, subject, place, unlocked);
         let frame = it.frame.filter(|_| it.locked).ok_or(DriverError::NotReady)?;
@@ -548,7 +589,9 @@ impl Stream {
         let (pin, kind) = (it.pin, it.kind);
         let frame = it.frame.ok_or(DriverError::NotReady)?;
         let queue = &state.pins[pin].queue;
-        let place = queue.iter().position(|it| *it == frame);
+        // Mostly it is the first one.
+        let first = (queue.front() == Some(&frame)).then_some(0);
+        let place = first.or_else(|| queue.iter().position(|it| *it == frame));
         let next = place.and_then(|index| queue.get(index + 1)).copied();
         if kind == PointerKind::Trailing {
             let leading = state.pins[pin].leading;

@@ -88,12 +88,13 @@ impl Pin {
 }
 
 impl StreamState {
+    #[inline]
     fn has_data(&self, pin: &Pin) -> bool {
         self.pointers[pin.leading].frame.is_some()
     }
 
-    fn pin_due(&self, pin: PinId) -> bool {
-        let it = &self.pins[pin];
+    #[inline]
+    fn is_due(&self, it: &Pin) -> bool {
         let free = it.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing);
         it.may_process() && (self.has_data(it) || free) && self.started_device(it.device).is_ok()
     }
@@ -197,14 +198,14 @@ impl Stream {
         pin: PinId,
     ) {
         let mutex = KsMutex::Processing(pin.subject());
-        let due = stream_state.pin_due(pin);
-        let call = due.then(|| stream_state.pin_call(pin, Entry::PinProcess));
-        // The pin may be closed or have no data by now, or its driver does not process pins.
-        let Some((driver, view, true)) = call else {
+        let it = &stream_state.pins[pin];
+        // The pin may have no data by now, or its driver does not process pins.
+        if !stream_state.is_due(it) || !it.descriptor.dispatch.contains(&Entry::PinProcess) {
             return self.release(&mut stream_state, mutex);
-        };
-        let before = stream_state.move_count(&[pin]);
-        let dispatch = stream_state.pins[pin].descriptor.has_flag(PinFlag::DispatchLevelProcessing);
+        }
+        let driver = stream_state.devices[it.device].driver.clone();
+        let (view, before) = (it.view(pin), it.move_count);
+        let dispatch = it.descriptor.has_flag(PinFlag::DispatchLevelProcessing);
         drop(stream_state);
         driver.process_pin(self, at, (&view, dispatch), |stream_state, answer| {
             self.finish_pin_processing(stream_state, pin, before, answer);
@@ -221,11 +222,8 @@ impl Stream {
         answer: DriverResult<()>,
     ) {
         // A wait for the end of processing may have been given up, and the pin closed.
-        if !stream_state.pins.contains(pin) {
-            return;
-        }
-        let moved = stream_state.move_count(&[pin]) != before;
-        let due = stream_state.pin_due(pin);
+        let Some(it) = stream_state.pins.get(pin) else { return };
+        let (moved, due) = (it.move_count != before, stream_state.is_due(it));
         let it = &mut stream_state.pins[pin];
         let (idle, entry) = (it.made_no_progress, Entry::PinProcess);
         it.made_no_progress = answer.is_ok() && !moved;

@@ -220,6 +220,7 @@ fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<*mut T, NTSTATUS> {
 }
 
 /// As [`reserve`], for a list that is not on the heap while it is short.
+#[inline]
 fn reserve_small<T, const N: usize>(
     list: &mut SmallVec<[T; N]>,
     count: usize,
@@ -393,6 +394,20 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
         unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
         return Ok(());
     }
+    // SAFETY: The caller's contract.
+    unsafe { fetch_guarded(theirs, ours, bytes) }
+}
+
+/// [`fetch`] in a guarded session.
+///
+/// # Safety
+///
+/// As for [`fetch`].
+unsafe fn fetch_guarded(
+    theirs: *const c_void,
+    ours: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
     let (process, direct) = match check_claim(theirs, bytes)? {
         Access::Here(process, direct) => (process, direct),
         Access::Remote(remote) => {

@@ -10,6 +10,8 @@
 //! 3. A submitted item stays in `submitted` until it is done. An item that a node gives back
 //!    returns to the front of the queue unchanged.
 
+#![expect(clippy::inline_always, reason = "steps of the path of one packet")]
+
 mod send;
 
 use crate::adapter::start::Adapter;
@@ -224,7 +226,7 @@ impl Kernel {
     }
 
     /// The same, with the state locked.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter_context_locked(
         &self,
         state: &mut KernelState,
@@ -244,7 +246,7 @@ impl Kernel {
     }
 
     /// The same, with the state locked.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn leave_context_locked(
         state: &mut KernelState,
         number: Id<Context>,
@@ -276,7 +278,7 @@ impl Kernel {
 
     /// Fails unless a packet can be queued on the context. Pages in and holds the context
     /// allocations.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn may_queue(
         &self,
         state: &mut KernelState,
@@ -305,7 +307,7 @@ impl Kernel {
     }
 
     /// Puts a packet at the end of a context's queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_packet(
         &self,
         state: &mut KernelState,
@@ -387,7 +389,7 @@ impl Kernel {
     }
 
     /// Plans page-ins for all context allocations of a context, and holds them.
-    #[inline]
+    #[inline(always)]
     fn plan_context_allocations(
         &self,
         state: &mut KernelState,
@@ -657,6 +659,7 @@ impl KernelState {
 
     /// Whether the front item of a context is a packet whose allocations are resident and whose
     /// node accepts packets.
+    #[inline]
     fn is_next(&self, context: Id<Context>) -> bool {
         // The context may have ended meanwhile.
         let Some(it) = self.contexts.get(context) else { return false };

@@ -77,11 +77,7 @@ impl Kernel {
         // Declared before the state guard: a guard of a device that drops locks the state.
         let mut entered = SmallVec::<[(Id<Context>, RundownGuard<'_>); 1]>::new();
         let mut state = self.state.lock();
-        let all = contexts.iter().try_for_each(|context| {
-            entered.push(self.enter_context_locked(&mut state, process, *context)?);
-            Ok(())
-        });
-        let mut result = all.and_then(|()| self.queue_all(&mut state, process, &entered, packet));
+        let mut result = self.queue_all(&mut state, process, contexts, packet, &mut entered);
         if result.is_ok() {
             for (number, guard) in &entered {
                 let sent;
@@ -97,15 +93,20 @@ impl Kernel {
         result
     }
 
-    fn queue_all(
-        &self,
+    /// Enters the contexts and queues a packet on all of them, or on none.
+    fn queue_all<'k>(
+        &'k self,
         state: &mut KernelState,
         process: ProcessId,
-        entered: &[(Id<Context>, RundownGuard<'_>)],
+        contexts: &[Handle],
         packet: Packet,
+        entered: &mut SmallVec<[(Id<Context>, RundownGuard<'k>); 1]>,
     ) -> Result<(), KernelError> {
+        for context in contexts {
+            entered.push(self.enter_context_locked(state, process, *context)?);
+        }
         let payload = PacketPayload::Virtual(state.check_packet(process, packet)?);
-        for (number, guard) in entered {
+        for (number, guard) in &*entered {
             self.may_queue(state, *number, guard, &payload)?;
         }
         let Some(((last, _), others)) = entered.split_last() else { return Ok(()) };

@@ -30,6 +30,7 @@ impl Kernel {
     }
 
     /// The same with the state locked, before and after.
+    #[inline(always)]
     pub(crate) fn submit_ready_locked<'k>(
         &'k self,
         at: &mut Passive,
@@ -161,6 +162,7 @@ impl Kernel {
 
     /// Submits all ready packets, and returns with the state locked. The caller holds the
     /// scheduler's permit key. `checked` is whether the first packet is known to be ready.
+    #[inline(always)]
     fn submit_with_permit<'k>(
         &'k self,
         at: &mut Passive,
@@ -240,7 +242,7 @@ impl Kernel {
     /// Takes the front packet of a queue, which can be submitted, and assigns its fence. The
     /// context stays alive until the packet is submitted. Returns `None` if the driver has
     /// destroyed the context.
-    #[inline]
+    #[inline(always)]
     fn take_first_packet(
         &self,
         state: &mut KernelState,

@@ -96,6 +96,17 @@ fn describe_unlocked(pointer: PointerId, it: &StreamPointer) -> (Option<String>,
     }
 }
 
+/// How a pointer was advanced by too many bytes, or not locked.
+#[cold]
+fn describe_advance(pointer: PointerId, it: &StreamPointer, used: u32) -> String {
+    let (subject, left) = (pointer.subject(), it.remaining);
+    if it.locked {
+        format!("{subject} was advanced by {used} bytes, and {left} are left")
+    } else {
+        format!("{subject} was advanced by {used} bytes, not locked")
+    }
+}
+
 impl Services {
     /// Runs a service on a live pointer, if the current context allows it.
     fn with_pointer<T>(
@@ -190,16 +201,8 @@ impl Services {
             let it = &state.pointers[pointer];
             // WINDOWS: D-21. Advancing by all remaining bytes is legal: then it moves to the next
             // frame.
-            let broken = if !it.locked {
-                Some(format!("{} was advanced by {used} bytes, not locked", pointer.subject()))
-            } else if used > it.remaining {
-                let left = it.remaining;
-                let subject = pointer.subject();
-                Some(format!("{subject} was advanced by {used} bytes, and {left} are left"))
-            } else {
-                None
-            };
-            let error = broken.is_some();
+            let error = !it.locked || used > it.remaining;
+            let broken = if error { Some(describe_advance(pointer, it, used)) } else { None };
             stream.judge(RuleId::KS_PTR_008, pointer.subject(), place, broken);
             if error {
                 return Err(DriverError::NotReady);
@@ -454,11 +457,16 @@ impl Stream {
     ) -> DriverResult<Option<Entry>> {
         let entry = state.current_entry();
         if entry == Some(Entry::PointerCancelled) {
-            let broken = format!("a cancel callback called {place} for {}", pointer.subject());
-            self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
+            self.report_cancel_callback(pointer, place);
             return Err(DriverError::Deadlock);
         }
         Ok(entry)
+    }
+
+    #[cold]
+    fn report_cancel_callback(&self, pointer: PointerId, place: &'static str) {
+        let broken = format!("a cancel callback called {place} for {}", pointer.subject());
+        self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
     }
 
     /// Entry rules: a cancel callback does not change the queue, and a filter that processes does
@@ -545,10 +553,16 @@ impl Stream {
     }
 
     /// A frame may have lost its last lock: if it is to be cancelled, a job is queued.
+    #[inline]
     pub(crate) fn queue_cancel_if_unlocked(&self, state: &mut StreamState, frame: Option<FrameId>) {
-        // The pointer pointed to no frame.
-        let Some(frame) = frame else { return };
-        if state.frames[frame].cancel_requested && first_locked_pointer(state, frame).is_none() {
+        // The pointer may have pointed to no frame.
+        if let Some(frame) = frame.filter(|frame| state.frames[*frame].cancel_requested) {
+            self.queue_requested_cancel(state, frame);
+        }
+    }
+
+    fn queue_requested_cancel(&self, state: &mut StreamState, frame: FrameId) {
+        if first_locked_pointer(state, frame).is_none() {
             let job = Job::Cancel(frame);
             if !state.jobs.contains(&job) {
                 state.jobs.push_back(job);
@@ -586,20 +600,19 @@ impl Stream {
     /// Moves a pointer to the next frame. It stays locked, if there is one.
     pub(crate) fn advance(&self, state: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
         let it = &state.pointers[pointer];
-        let (pin, kind) = (it.pin, it.kind);
+        let kind = it.kind;
         let frame = it.frame.ok_or(DriverError::NotReady)?;
-        let queue = &state.pins[pin].queue;
+        let pin = &mut state.pins[it.pin];
+        let queue = &pin.queue;
         // Mostly it is the first one.
         let first = (queue.front() == Some(&frame)).then_some(0);
         let place = first.or_else(|| queue.iter().position(|it| *it == frame));
         let next = place.and_then(|index| queue.get(index + 1)).copied();
-        if kind == PointerKind::Trailing {
-            let leading = state.pins[pin].leading;
-            if state.pointers[leading].frame == Some(frame) {
-                return Err(DriverError::NotReady); // It does not pass the leading edge.
-            }
+        if kind == PointerKind::Trailing && state.pointers[pin.leading].frame == Some(frame) {
+            return Err(DriverError::NotReady); // It does not pass the leading edge.
         }
-        self.set_pointer_frame(state, pointer, next);
+        let to = next.map(|next| (next, &state.frames[next]));
+        self.set_frame_of((pointer, &mut state.pointers[pointer]), pin, to);
         match kind {
             PointerKind::Leading | PointerKind::Trailing => self.leave_frame(state, frame, kind),
             PointerKind::Clone => {

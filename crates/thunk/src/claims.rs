@@ -134,8 +134,12 @@ impl PointerTrust {
         let here = (&raw const mark).addr();
         let caller_frames = Some(CALLER_FRAMES.take()).filter(|address| *address != 0);
         let caller_frames = caller_frames.unwrap_or(here);
-        let _before = Before(CALL_TRUST.replace(CallTrust { trust: self, caller_frames }));
-        GUARDED.set(!self.is_trusted());
+        // A trusting call outside a guarded one changes nothing.
+        let changes = GUARDED.get() || !self.is_trusted();
+        let _before = changes.then(|| {
+            GUARDED.set(!self.is_trusted());
+            Before(CALL_TRUST.replace(CallTrust { trust: self, caller_frames }))
+        });
         body()
     }
 }

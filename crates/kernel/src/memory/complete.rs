@@ -5,7 +5,7 @@ use crate::base::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::Paging;
 use crate::memory::{PagingBatch, PagingStep};
-use crate::schedule::report::InFlightPacket;
+use crate::schedule::report::{InFlightPacket, Node};
 use crate::state::KernelState;
 use flight::{EventKind, Fence};
 use std::collections::VecDeque;
@@ -27,19 +27,21 @@ impl Kernel {
     }
 
     /// Completes the rejected buffers that have no buffer before them any more.
+    #[inline]
     pub(crate) fn complete_failed_batches(&self, state: &mut KernelState, adapter: Id<Adapter>) {
-        let error = |in_flight_packet: &InFlightPacket| {
-            in_flight_packet.batch.as_ref().is_some_and(|paging_batch| paging_batch.refused)
-        };
+        let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        // Mostly no driver has rejected one.
+        if nodes.unwrap_or_default().iter().any(Node::has_rejected_first) {
+            self.complete_rejected_batches(state, adapter);
+        }
+    }
+
+    fn complete_rejected_batches(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        let mut over = Vec::new();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return };
-        // Mostly no driver has rejected one.
-        if !it.nodes.iter().any(|node| node.queue.front().is_some_and(error)) {
-            return;
-        }
-        let mut over = Vec::new();
         for node in &mut it.nodes {
-            while node.queue.front().is_some_and(error) {
+            while node.has_rejected_first() {
                 over.extend(
                     node.queue
                         .pop_front()

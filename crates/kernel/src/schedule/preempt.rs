@@ -14,7 +14,7 @@ use crate::ddi::operation::SubmitPagingArgs;
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
-use crate::schedule::report::InFlightPacket;
+use crate::schedule::report::{InFlightPacket, Node};
 use crate::state::KernelState;
 use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject, invariant};
 use std::collections::{BTreeMap, VecDeque};
@@ -76,6 +76,14 @@ impl Preemption {
                 Some(message),
             );
         }
+    }
+}
+
+impl Node {
+    /// Whether its driver has reported that the node was preempted.
+    #[inline]
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.preemption.is_some_and(|preemption| preemption.last.is_some())
     }
 }
 
@@ -338,11 +346,19 @@ impl Kernel {
     }
 
     /// Completes the reported preemptions of an adapter: the packets are queued again.
+    #[inline]
     pub(crate) fn complete_preemption(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        if nodes.unwrap_or_default().iter().any(Node::is_preempted) {
+            self.requeue_preempted(state, adapter);
+        }
+    }
+
+    fn requeue_preempted(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let count = state.adapters.get(adapter).map_or(0, |adapter| adapter.nodes.len());
         for index in 0..count {
             let node = invariant(state.node_mut(adapter, index), "the nodes were just counted");
-            if node.preemption.and_then(|preemption| preemption.last).is_none() {
+            if !node.is_preempted() {
                 continue;
             }
             node.preemption = None;
@@ -390,7 +406,7 @@ impl Kernel {
     pub(crate) fn judge_reset_complete(
         &self,
         adapter: Id<Adapter>,
-        node: &crate::schedule::report::Node,
+        node: &Node,
         message: Fence,
         argument: &'static str,
     ) {
@@ -413,7 +429,7 @@ impl KernelState {
         &mut self,
         adapter: Id<Adapter>,
         node: usize,
-    ) -> Option<&mut crate::schedule::report::Node> {
+    ) -> Option<&mut Node> {
         self.adapters.get_mut(adapter)?.nodes.get_mut(node)
     }
 

@@ -145,6 +145,7 @@ impl Node {
     }
 
     /// Takes out the oldest packet that the completed fence covers.
+    #[inline]
     fn take_done(&mut self) -> Option<InFlightPacket> {
         let age = |packet: &InFlightPacket| {
             let covered = self.passed.covers(packet.fence);
@@ -252,13 +253,14 @@ impl Kernel {
             node.passed = node.reported;
             self.log.emit(node.subject(), || EventKind::FencePassed { fence: node.passed });
             while let Some(packet) = node.take_done() {
-                done.push_back((node.subject(), packet));
+                done.push((node.subject(), packet));
             }
         }
         let mut devices = std::mem::take(&mut state.schedule.completed_devices);
         let mut faulted = Vec::new();
-        while let Some((node, packet)) = done.pop_front() {
-            if let Some(batch) = packet.batch {
+        for (node, packet) in &mut done {
+            let node = *node;
+            if let Some(batch) = packet.batch.take() {
                 if batch.switch {
                     self.switch_context(state, adapter, node, None);
                 }
@@ -271,12 +273,13 @@ impl Kernel {
                 continue;
             }
             push_distinct(&mut devices, device);
-            if has_memory && self.complete_faulted(state, adapter, node, &packet) {
+            if has_memory && self.complete_faulted(state, adapter, node, packet) {
                 push_distinct(&mut faulted, device);
             }
             self.switch_context(state, adapter, node, Some((context, device)));
-            self.finish_packet(state, node, &packet);
+            self.finish_packet(state, node, packet);
         }
+        done.clear();
         state.schedule.completed = done;
         // Only now, so that completed packets end normally.
         for &device in &faulted {

@@ -33,7 +33,7 @@ pub(crate) struct ScheduleState {
     /// Contexts that are being advanced, one after the other.
     pub(super) advancing: Vec<Id<Context>>,
     /// Empty, with room for the packets that one DPC completes, each with its node.
-    pub(super) completed: VecDeque<(Subject, InFlightPacket)>,
+    pub(super) completed: Vec<(Subject, InFlightPacket)>,
     /// Empty, with room for their devices.
     pub(super) completed_devices: Vec<Id<Device>>,
 }

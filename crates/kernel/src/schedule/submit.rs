@@ -87,7 +87,7 @@ impl Kernel {
                 }
             }
         }
-        for (number, guard) in entered {
+        while let Some((number, guard)) = entered.pop() {
             Self::leave_context_locked(&mut state, number, guard);
         }
         result

@@ -16,6 +16,9 @@ use crate::state::KernelState;
 use flight::Subject;
 use flight::{Component, EventKind, Passive, RuleId};
 
+/// The context that a node runs, with its device; `None` if it runs none.
+type Running = Option<(Id<Context>, Id<Device>)>;
+
 impl Kernel {
     pub(crate) fn update_context_allocation(
         &self,
@@ -118,6 +121,7 @@ impl Kernel {
     }
 
     /// A node has another context current: the one before is at rest.
+    #[inline]
     pub(crate) fn switch_context(
         &self,
         state: &mut KernelState,
@@ -136,9 +140,22 @@ impl Kernel {
             return;
         }
         let interrupted = std::mem::take(&mut it.interrupted);
-        if on.memory.is_none() {
-            return;
+        if on.memory.is_some() {
+            self.release_switched(state, adapter, node, (before, to, interrupted));
         }
+    }
+
+    /// Releases what the contexts before a switch held.
+    fn release_switched(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        node: Subject,
+        (before, to, interrupted): (Running, Running, Vec<(Id<Context>, Id<Device>)>),
+    ) {
+        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        // A stopped adapter has no nodes.
+        let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
         let held = std::mem::take(&mut it.held_extents);
         let (still_held, held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));

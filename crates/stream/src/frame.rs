@@ -14,7 +14,7 @@ use crate::stream_state::StreamState;
 use crate::types::{
     AllocatorId, DeviceId, DriverFrame, FrameId, Header, PinId, PinState, PointerId,
 };
-use flight::{Component, EventKind, Passive, RuleId, WaitResult};
+use flight::{Component, EventKind, Passive, RuleId, Subject, WaitResult};
 
 /// A frame.
 pub struct Frame {
@@ -71,6 +71,17 @@ impl Frame {
     }
 }
 
+/// What is wrong with the number of used bytes in a frame's header: too many, or none although the
+/// frame was written.
+#[cold]
+fn describe_used(subject: Subject, used: u32, bytes: u32) -> String {
+    if used > bytes {
+        format!("the header of {subject} reports {used} used bytes of {bytes}")
+    } else {
+        format!("{subject} was written, but its header reports no used bytes")
+    }
+}
+
 /// A frame that a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientFrame {
@@ -115,6 +126,7 @@ impl StreamState {
 
 impl Stream {
     /// Puts a frame into its pin's queue.
+    #[inline]
     pub(crate) fn enqueue_frame(&self, stream_state: &mut StreamState, frame: FrameId) {
         let it = &mut stream_state.frames[frame];
         it.location = FrameLocation::Queued;
@@ -215,7 +227,8 @@ impl Stream {
     }
 
     /// Completes a frame of a pin, if no pointer refers to it. Returns whether it did.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
     fn try_complete(&self, frame: FrameId, it: &mut Frame, of: &mut Pin) -> bool {
         if it.location != FrameLocation::Cloned || it.clones > 0 {
             return false;
@@ -233,13 +246,9 @@ impl Stream {
         let (header, bytes, written) = (it.header, it.bytes, it.written);
         if of.descriptor.flow == Flow::Out {
             let maps = of.descriptor.has_flag(PinFlag::GenerateMappings);
-            let broken = if header.data_used > bytes {
-                Some(format!(
-                    "the header of {subject} reports {} used bytes of {bytes}",
-                    header.data_used
-                ))
-            } else if header.data_used == 0 && written && !maps && client >= PinState::Pause {
-                Some(format!("{subject} was written, but its header reports no used bytes"))
+            let empty = header.data_used == 0 && written && !maps && client >= PinState::Pause;
+            let broken = if header.data_used > bytes || empty {
+                Some(describe_used(subject, header.data_used, bytes))
             } else {
                 None
             };

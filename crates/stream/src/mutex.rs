@@ -207,6 +207,7 @@ impl Stream {
     }
 
     /// Acquires a mutex if it is free. Returns whether it did.
+    #[inline]
     pub(crate) fn try_acquire(
         &self,
         state: &mut StreamState,
@@ -222,6 +223,7 @@ impl Stream {
         true
     }
 
+    #[inline]
     pub(crate) fn release(&self, state: &mut StreamState, mutex: KsMutex) {
         if let Some(owner) = state.mutexes.remove(mutex) {
             let (lock, by) = (mutex.name(), owner.name());
@@ -243,22 +245,25 @@ impl Stream {
         if over.is_some_and(|active_call| active_call.pin.is_some()) {
             self.wake_all(state); // A thread that stops the pin may wait for that.
         }
-        let judge_kept = |mutex: KsMutex| {
-            let broken = format!(
-                "{} returned without releasing the {} mutex of {} that it had acquired",
-                entry.name(),
-                mutex.name(),
-                mutex.owner()
-            );
-            self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
-        };
         while let Some(mutex) = state.mutexes.end_nested_in_call(number) {
-            judge_kept(mutex);
+            self.judge_kept(mutex, entry);
         }
         while let Some(mutex) = state.mutexes.acquired_in_call(number) {
-            judge_kept(mutex);
+            self.judge_kept(mutex, entry);
             self.release(state, mutex);
         }
+    }
+
+    /// Entry rule: a driver releases a mutex in the call in which it acquired it.
+    #[cold]
+    fn judge_kept(&self, mutex: KsMutex, entry: Entry) {
+        let broken = format!(
+            "{} returned without releasing the {} mutex of {} that it had acquired",
+            entry.name(),
+            mutex.name(),
+            mutex.owner()
+        );
+        self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
     }
 }
 

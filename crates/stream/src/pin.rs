@@ -91,6 +91,7 @@ impl Pin {
     }
 
     /// Removes a frame from the queue: nearly always the first one.
+    #[inline]
     pub(crate) fn dequeue(&mut self, frame: FrameId) {
         if self.queue.front() == Some(&frame) {
             self.queue.pop_front();

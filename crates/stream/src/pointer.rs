@@ -496,7 +496,8 @@ impl Stream {
     }
 
     /// The frame behind a locked pointer, and the address of its memory.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
     fn locked_frame(
         &self,
         state: &StreamState,

@@ -129,6 +129,7 @@ impl StreamState {
 
 impl Stream {
     /// Queues the processing of a pin's data. The caller wakes the worker threads.
+    #[inline]
     pub(crate) fn request_processing(stream_state: &mut StreamState, pin: PinId) {
         let it = &stream_state.pins[pin];
         let job = it.processor(pin);
@@ -184,7 +185,11 @@ impl Stream {
             if mutex.is_none_or(|ks_mutex| {
                 self.try_acquire(stream_state, ks_mutex, Owner::for_class_driver())
             }) {
-                return stream_state.jobs.remove(place);
+                // Mostly it is the first one, which is not moved.
+                return match place {
+                    0 => stream_state.jobs.pop_front(),
+                    _ => stream_state.jobs.remove(place),
+                };
             }
             place += 1; // Another thread has the mutex: the next job's may be free.
         }
@@ -236,6 +241,7 @@ impl Stream {
 
     /// Entry rule: success means progress. Returns whether the driver must attempt processing
     /// before it is called again.
+    #[inline]
     fn judge_process(
         &self,
         subject: Subject,

@@ -224,7 +224,8 @@ fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<*mut T, NTSTATUS> {
 }
 
 /// As [`reserve`], for a list that is not on the heap while it is short.
-#[inline]
+#[expect(clippy::inline_always, reason = "mostly it is a comparison")]
+#[inline(always)]
 fn reserve_small<T, const N: usize>(
     list: &mut SmallVec<[T; N]>,
     count: usize,
@@ -263,6 +264,7 @@ unsafe fn fetch_list<T: Copy>(
 /// # Safety
 ///
 /// As for [`read_list`].
+#[inline]
 pub unsafe fn read_small_list<T: Copy, const N: usize>(
     from: *const T,
     count: usize,

@@ -603,6 +603,7 @@ impl Kernel {
         self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
 
+    #[inline]
     pub(crate) fn take_dpc(&self, adapter: Id<Adapter>) -> bool {
         let mut state = self.state.lock();
         state

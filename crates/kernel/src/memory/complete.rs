@@ -27,7 +27,8 @@ impl Kernel {
     }
 
     /// Completes the rejected buffers that have no buffer before them any more.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a step of the path of one packet")]
+    #[inline(always)]
     pub(crate) fn complete_failed_batches(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
         // Mostly no driver has rejected one.

@@ -514,6 +514,7 @@ impl Kernel {
 
     /// Completes the first submitted packet of a context, and runs the signals behind it. Returns
     /// the packet's number.
+    #[inline(always)]
     pub(crate) fn complete_submitted(&self, state: &mut KernelState, context: Id<Context>) -> u64 {
         let it = &mut state.contexts[context];
         let (number, listed) = match it.queue.submitted.pop_front() {
@@ -549,6 +550,7 @@ impl Kernel {
     }
 
     /// Runs the signals directly behind the completed packets.
+    #[inline]
     pub(crate) fn signal_queued(&self, state: &mut KernelState, context: Id<Context>) {
         while let Some(it) = state.contexts.get_mut(context)
             && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
@@ -659,7 +661,7 @@ impl KernelState {
 
     /// Whether the front item of a context is a packet whose allocations are resident and whose
     /// node accepts packets.
-    #[inline]
+    #[inline(always)]
     fn is_next(&self, context: Id<Context>) -> bool {
         // The context may have ended meanwhile.
         let Some(it) = self.contexts.get(context) else { return false };

@@ -132,10 +132,14 @@ impl Kernel {
 
     /// Preempts the context's node if packets of a lower priority are ahead of the context's new
     /// packet.
+    #[inline]
     pub(crate) fn preempt_for_priority(&self, state: &mut KernelState, context: Id<Context>) {
-        if !state.schedule.has_priorities {
-            return;
+        if state.schedule.has_priorities {
+            self.preempt_lower_priority(state, context);
         }
+    }
+
+    fn preempt_lower_priority(&self, state: &mut KernelState, context: Id<Context>) {
         let it = &state.contexts[context];
         let (node, priority, device) = (it.node, it.queue.priority, it.device);
         let adapter = state.devices[device].adapter;
@@ -425,11 +429,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    pub(crate) fn node_mut(
-        &mut self,
-        adapter: Id<Adapter>,
-        node: usize,
-    ) -> Option<&mut Node> {
+    pub(crate) fn node_mut(&mut self, adapter: Id<Adapter>, node: usize) -> Option<&mut Node> {
         self.adapters.get_mut(adapter)?.nodes.get_mut(node)
     }
 

@@ -7,6 +7,8 @@
 //! 2. An interrupt report only records a fence. [`Kernel::complete_fences`] completes the recorded
 //!    fences.
 
+#![expect(clippy::inline_always, reason = "steps of the path of one packet")]
+
 use crate::adapter::start::Adapter;
 use crate::adapter::start::AdapterId;
 use crate::adapter::tdr::TimeoutWatch;
@@ -183,7 +185,7 @@ fn push_distinct(list: &mut Vec<Id<Device>>, number: Id<Device>) {
 impl Kernel {
     /// Records a fence that a driver reports. A fence that was not submitted is a finding and is
     /// ignored.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn report_fence_of(
         &self,
         it: &mut Adapter,
@@ -323,6 +325,7 @@ impl Kernel {
     }
 
     /// Ends a packet that is done, or counts as done.
+    #[inline(always)]
     pub(crate) fn finish_packet(
         &self,
         state: &mut KernelState,

@@ -121,7 +121,8 @@ impl Kernel {
     }
 
     /// A node has another context current: the one before is at rest.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a step of the path of one packet")]
+    #[inline(always)]
     pub(crate) fn switch_context(
         &self,
         state: &mut KernelState,

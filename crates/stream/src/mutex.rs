@@ -15,7 +15,7 @@ use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult};
-use flight::{At, EventKind, Irql, Passive, RuleId, Subject, current_thread};
+use flight::{At, CallGuard, EventKind, Irql, Passive, RuleId, Subject, current_thread};
 
 /// A mutex, by the object that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -328,7 +328,8 @@ impl Services {
             if refused || cancels {
                 return Err(DriverError::Deadlock);
             }
-            let call = inside.map_or(NO_CALL, |active_call| active_call.id);
+            let number = CallGuard::current().map_or(NO_CALL, |call| call.number);
+            let call = inside.map_or(NO_CALL, |_| number);
             if nests {
                 state.mutexes.nested.push((mutex, Owner { thread, call: Some(call) }));
                 return Ok(());
@@ -376,7 +377,7 @@ impl Services {
             At::Dispatch(_) | At::Device(_) => Err(DriverError::Deadlock),
         });
         if stream.host.now() != before {
-            flight::CallGuard::mark();
+            CallGuard::mark();
         }
         answer
     }

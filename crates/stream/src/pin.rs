@@ -9,6 +9,7 @@ use crate::framing::{Framing, FramingForm, FramingItem, FramingRequest, negotiat
 use crate::minidriver::PinView;
 use crate::mutex::KsMutex;
 use crate::pointer::{PointerKind, StreamPointer};
+use crate::process::ProcessCall;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
@@ -63,6 +64,8 @@ pub struct Pin {
     pub(crate) injects_frames: bool,
     /// It ran when its device went to sleep.
     pub(crate) runs_after_power_up: bool,
+    /// The last call of its process routine, if there was one.
+    pub(crate) process_call: Option<Arc<ProcessCall>>,
 }
 
 /// The agreed framing of a connection.
@@ -214,6 +217,7 @@ impl Stream {
             gate_inputs: (0, 0),
             injects_frames: false,
             runs_after_power_up: false,
+            process_call: None,
         };
         stream_state.pins.fill(pin, it);
         stream_state.filters[filter].pins.push(pin);

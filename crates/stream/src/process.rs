@@ -6,8 +6,8 @@
 //!    its gate open, and in its minimum state or above.
 
 use crate::descriptor::PinFlag;
-use crate::driver_calls::Entry;
-use crate::minidriver::ProcessPin;
+use crate::driver_calls::{Driver, Entry};
+use crate::minidriver::{PinView, ProcessPin};
 use crate::mutex::{KsMutex, Owner};
 use crate::pin::Pin;
 use crate::services::Services;
@@ -15,6 +15,7 @@ use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult, FilterId, FrameId, PinId, PinState, PointerId};
 use flight::{EventKind, Passive, RuleId, StateGuard, Subject};
+use std::sync::Arc;
 
 /// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,22 @@ impl Job {
     }
 }
 
+/// A call of a pin's process routine. It is kept for the next call, which is mostly the same.
+pub(crate) struct ProcessCall {
+    driver: Arc<Driver>,
+    /// The pin, as the driver sees it.
+    view: PinView,
+}
+
 impl Pin {
+    /// Whether its driver would see it as it did in an earlier call.
+    fn looks_as(&self, view: &PinView) -> bool {
+        self.driver_handle == view.driver_handle
+            && self.client_state == view.client_state
+            && self.device_state == view.device_state
+            && Arc::ptr_eq(&self.format, &view.format)
+    }
+
     /// The minimum state for processing.
     pub(crate) fn processing_state(&self) -> PinState {
         let runs = self.descriptor.has_flag(PinFlag::ProcessInRunStateOnly);
@@ -97,6 +113,19 @@ impl StreamState {
     fn is_due(&self, it: &Pin) -> bool {
         let free = it.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing);
         it.may_process() && (self.has_data(it) || free) && self.started_device(it.device).is_ok()
+    }
+
+    /// The call of a pin's process routine.
+    fn process_call(&mut self, pin: PinId) -> Arc<ProcessCall> {
+        let it = &mut self.pins[pin];
+        match &it.process_call {
+            Some(call) if it.looks_as(&call.view) => call.clone(),
+            _ => {
+                let driver = self.devices[it.device].driver.clone();
+                let call = Arc::new(ProcessCall { driver, view: it.view(pin) });
+                it.process_call.insert(call).clone()
+            }
+        }
     }
 
     /// A filter is due if each of its pins has data, or some where that is enough.
@@ -208,11 +237,11 @@ impl Stream {
         if !stream_state.is_due(it) || !it.descriptor.dispatch.contains(&Entry::PinProcess) {
             return self.release(&mut stream_state, mutex);
         }
-        let driver = stream_state.devices[it.device].driver.clone();
-        let (view, before) = (it.view(pin), it.move_count);
+        let before = it.move_count;
         let dispatch = it.descriptor.has_flag(PinFlag::DispatchLevelProcessing);
-        drop(stream_state);
-        driver.process_pin(self, at, (&view, dispatch), |stream_state, answer| {
+        let call = stream_state.process_call(pin);
+        let of = (&call.view, dispatch);
+        call.driver.process_pin(self, at, stream_state, of, |stream_state, answer| {
             self.finish_pin_processing(stream_state, pin, before, answer);
             self.release(stream_state, mutex);
         });

@@ -1,21 +1,41 @@
 //! Sending queued packets to their nodes, and cancelling packets.
 
-use super::{PacketPayload, QueueItem, SubmittedContents, SubmittedPacket};
+use super::{PacketPayload, QueueItem};
 use crate::adapter::start::Adapter;
 use crate::base::error::KernelError;
 use crate::base::id_list::Id;
 use crate::ddi::Driver;
-use crate::ddi::miniport::{CancelCommandArgs, DriverError, SubmitCommandVirtualArgs};
+use crate::ddi::miniport::{
+    CancelCommandArgs, DriverContext, DriverError, SubmitCommandVirtualArgs,
+};
 use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
-use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::device::{Device, DeviceLoss};
 use crate::lifetime::process::Process;
 use crate::lock::StateGuard;
 use crate::objects::device_access::RundownGuard;
+use crate::schedule::render::RenderPacket;
 use crate::schedule::report::InFlightPacket;
+use crate::schedule::submit::PacketData;
 use crate::state::KernelState;
-use flight::{EventKind, Passive, internal_error, invariant};
+use flight::{EventKind, Fence, Passive, internal_error, invariant};
+use std::sync::Arc;
+
+/// A packet that is being submitted.
+struct SubmittedPacket {
+    device: Id<Device>,
+    node: usize,
+    fence: Fence,
+    driver_handle: Arc<DriverContext>,
+    contents: SubmittedContents,
+}
+
+/// What the driver is given of a packet: a copy, because the state is not locked meanwhile.
+enum SubmittedContents {
+    Virtual { commands: u64, length: u32, private: PacketData },
+    Render(Id<RenderPacket>),
+}
 
 impl Kernel {
     /// Submits all ready packets of a context, waiting for the permit.

@@ -1,0 +1,116 @@
+//! The queue of a context: its items, and what is at its front.
+
+use crate::base::id_list::Id;
+use crate::schedule::render::RenderPacket;
+use crate::schedule::submit::SubmittedCommands;
+use crate::sync::SyncPoints;
+use crate::sync::waits::SyncPoint;
+use std::collections::VecDeque;
+
+/// The unfinished items of a context.
+#[derive(Default)]
+pub(crate) struct ContextQueue {
+    /// Items that are not submitted, in order.
+    pub(super) pending: VecDeque<QueueItem>,
+    /// Items that are submitted and not done, in order.
+    pub(super) submitted: VecDeque<QueueItem>,
+    /// Number of packets ever queued.
+    pub(crate) queued: u64,
+    /// Number of packets that are over.
+    pub(crate) done: u64,
+    /// The context is in the list of runnable contexts.
+    pub(super) runnable: bool,
+    /// Scheduling priority; higher values run first.
+    pub(crate) priority: i32,
+    /// Priority among the contexts of the process, which has no effect.
+    pub(super) in_process_priority: i32,
+    /// Number of packets that will never be submitted and whose driver is not yet notified.
+    pub(super) cancelling: u32,
+}
+
+/// One item of a queue.
+pub(crate) enum QueueItem {
+    Packet(u64, PacketPayload),
+    Wait(SyncPoints),
+    Signal(SyncPoints),
+}
+
+/// The contents of a packet.
+#[derive(Clone)]
+pub(crate) enum PacketPayload {
+    /// Commands at GPU virtual addresses.
+    Virtual(SubmittedCommands),
+    /// Commands with lists.
+    Render(Id<RenderPacket>),
+}
+
+impl ContextQueue {
+    /// Whether no item is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.submitted.is_empty() && self.cancelling == 0
+    }
+
+    /// Whether an item is not submitted yet.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    pub(super) fn has_packet_first(&self) -> bool {
+        self.first_packet().is_some()
+    }
+
+    /// The packet at the front, if there is one.
+    #[inline]
+    pub(super) fn first_packet(&self) -> Option<&PacketPayload> {
+        match self.pending.front() {
+            Some(QueueItem::Packet(_, payload)) => Some(payload),
+            _ => None,
+        }
+    }
+
+    /// The submitted packet without lists at this index.
+    pub(crate) fn submitted_packet(&self, place: usize) -> Option<&SubmittedCommands> {
+        let payload = |queue_item| match queue_item {
+            &QueueItem::Packet(_, ref payload) => Some(payload),
+            QueueItem::Wait(_) | QueueItem::Signal(_) => None,
+        };
+        match self.submitted.iter().filter_map(payload).nth(place)? {
+            PacketPayload::Virtual(it) => Some(it),
+            PacketPayload::Render(_) => None,
+        }
+    }
+
+    /// The wait at the front, if nothing before it is left to be done.
+    pub(crate) fn blocking_wait(&self) -> Option<&SyncPoints> {
+        let free = self.submitted.is_empty() && self.cancelling == 0;
+        self.first_wait().filter(|_| free)
+    }
+
+    /// Whether a signal of this object is queued.
+    pub(crate) fn has_signal(&self, point: SyncPoint) -> bool {
+        let signals = |item: &QueueItem| match item {
+            QueueItem::Signal(points) => points.contains(point),
+            QueueItem::Packet(..) | QueueItem::Wait(_) => false,
+        };
+        self.pending.iter().chain(&self.submitted).any(signals)
+    }
+
+    /// The wait at the front, if there is one.
+    pub(crate) fn first_wait(&self) -> Option<&SyncPoints> {
+        match self.pending.front() {
+            Some(QueueItem::Wait(it)) => Some(it),
+            _ => None,
+        }
+    }
+}
+
+impl PacketPayload {
+    /// The packet with lists, if it is one.
+    #[inline]
+    pub(super) fn render_packet(&self) -> Option<Id<RenderPacket>> {
+        match self {
+            PacketPayload::Virtual(_) => None,
+            PacketPayload::Render(packet) => Some(*packet),
+        }
+    }
+}

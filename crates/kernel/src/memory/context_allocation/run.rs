@@ -142,7 +142,7 @@ impl Kernel {
         }
         let interrupted = std::mem::take(&mut it.interrupted);
         if on.memory.is_some() {
-            self.release_switched(state, adapter, node, (before, to, interrupted));
+            self.release_switched(state, adapter, node, (before, to), interrupted);
         }
     }
 
@@ -152,7 +152,8 @@ impl Kernel {
         state: &mut KernelState,
         adapter: Id<Adapter>,
         node: Subject,
-        (before, to, interrupted): (Running, Running, Vec<(Id<Context>, Id<Device>)>),
+        (before, to): (Running, Running),
+        interrupted: Vec<(Id<Context>, Id<Device>)>,
     ) {
         let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
         // A stopped adapter has no nodes.

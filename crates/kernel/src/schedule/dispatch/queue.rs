@@ -62,19 +62,12 @@ impl ContextQueue {
     /// The packet at the front, if there is one.
     #[inline]
     pub(super) fn first_packet(&self) -> Option<&PacketPayload> {
-        match self.pending.front() {
-            Some(QueueItem::Packet(_, payload)) => Some(payload),
-            _ => None,
-        }
+        self.pending.front().and_then(QueueItem::payload)
     }
 
     /// The submitted packet without lists at this index.
     pub(crate) fn submitted_packet(&self, place: usize) -> Option<&SubmittedCommands> {
-        let payload = |queue_item| match queue_item {
-            &QueueItem::Packet(_, ref payload) => Some(payload),
-            QueueItem::Wait(_) | QueueItem::Signal(_) => None,
-        };
-        match self.submitted.iter().filter_map(payload).nth(place)? {
+        match self.submitted.iter().filter_map(QueueItem::payload).nth(place)? {
             PacketPayload::Virtual(it) => Some(it),
             PacketPayload::Render(_) => None,
         }
@@ -100,6 +93,17 @@ impl ContextQueue {
         match self.pending.front() {
             Some(QueueItem::Wait(it)) => Some(it),
             _ => None,
+        }
+    }
+}
+
+impl QueueItem {
+    /// The contents, if it is a packet.
+    #[inline]
+    fn payload(&self) -> Option<&PacketPayload> {
+        match self {
+            QueueItem::Packet(_, payload) => Some(payload),
+            QueueItem::Wait(_) | QueueItem::Signal(_) => None,
         }
     }
 }

@@ -124,9 +124,14 @@ impl DeterministicHost {
 
     /// The state, of which the caller may make another thread ready.
     fn state(&self) -> MutexGuard<'_, DeterministicState> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.unchanged_state();
         self.alone.store(false, Ordering::Relaxed);
         state
+    }
+
+    /// The state, of which the caller makes no thread ready.
+    fn unchanged_state(&self) -> MutexGuard<'_, DeterministicState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,11 +176,14 @@ impl Host for DeterministicHost {
     }
 
     fn wake(&self, token: &WaitToken) {
-        self.state().table.wake(token);
+        // A token without a waiting thread makes no thread ready.
+        if !token.is_woken() && self.unchanged_state().table.wake(token).is_some() {
+            self.alone.store(false, Ordering::Relaxed);
+        }
     }
 
     fn now(&self) -> u64 {
-        self.state().table.now()
+        self.unchanged_state().table.now()
     }
 
     fn pass_time(&self, time: u64) {

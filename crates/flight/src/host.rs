@@ -127,6 +127,14 @@ impl WaitToken {
         self.0.woken.store(true, Ordering::Release);
     }
 
+    /// Whether it is woken and no thread has waited for it since, so that no thread is parked with
+    /// it and another wake-up changes nothing. The thread that takes the wake-up sees what this
+    /// thread wrote before.
+    #[inline]
+    pub(crate) fn is_woken(&self) -> bool {
+        self.0.woken.compare_exchange(true, true, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     pub(crate) fn take(&self) -> bool {
         self.0.woken.swap(false, Ordering::AcqRel)
     }

@@ -72,6 +72,8 @@ pub use spawner::{Spawner, ThreadBody};
 pub use subject::{Fence, Kind, Subject};
 pub use support::Support;
 pub use text::Text;
-pub use thread::{Call, CallGuard, CallerGuard, DDI_RETURN, caller, current as current_thread};
+pub use thread::{
+    Call, CallGuard, CallerGuard, DDI_RETURN, InterruptRun, caller, current as current_thread,
+};
 pub use thread_table::{HostError, Role};
 pub use threaded::ThreadedHost;

@@ -28,6 +28,34 @@ pub struct Call {
     pub submits: bool,
     /// In a submitting call: the first function the driver called at an IRQL too high for it.
     pub misused: Option<&'static str>,
+    /// In a call of an interrupt routine or DPC: the number of its adapter, and what it has done.
+    pub interrupt: Option<(u32, InterruptRun)>,
+}
+
+/// One run of an interrupt routine or a DPC, and what it has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterruptRun {
+    /// The interrupt routine.
+    Isr {
+        /// It has reported something.
+        reported: bool,
+        /// It has reported a vsync.
+        vsync: bool,
+        /// It has queued the DPC.
+        queued: bool,
+    },
+    /// The DPC.
+    Dpc {
+        /// It follows a report.
+        follows: bool,
+        /// It has called `DxgkCbNotifyDpc`.
+        notified: bool,
+    },
+}
+
+impl InterruptRun {
+    /// An interrupt routine that has done nothing.
+    pub const ISR: Self = Self::Isr { reported: false, vsync: false, queued: false };
 }
 
 impl Call {
@@ -42,6 +70,7 @@ impl Call {
         acknowledged: false,
         submits: false,
         misused: None,
+        interrupt: None,
     };
 }
 
@@ -120,6 +149,7 @@ impl CallGuard {
     }
 
     /// Marks the current call as one that submits work to the hardware.
+    #[inline]
     pub fn submit() {
         change_call(|call| call.submits = true);
     }
@@ -134,6 +164,23 @@ impl CallGuard {
             call.submits
         })
         .unwrap_or(false)
+    }
+
+    /// Marks the current call as a run of an interrupt routine or DPC of an adapter.
+    #[inline]
+    pub fn begin_interrupt(adapter: u32, run: InterruptRun) {
+        change_call(|call| call.interrupt = Some((adapter, run)));
+    }
+
+    /// Lends the run of the current call, if that is one of this adapter. The run is part of the
+    /// thread's context, so no lock is taken for it.
+    #[inline]
+    pub fn with_interrupt<R>(adapter: u32, body: impl FnOnce(&mut InterruptRun) -> R) -> Option<R> {
+        change_call(|call| {
+            let (of, run) = call.interrupt.as_mut()?;
+            (*of == adapter).then(|| body(run))
+        })
+        .flatten()
     }
 
     /// The driver call that this thread is in.
@@ -172,6 +219,7 @@ fn outer_call(facts: &FactCells) -> Option<Box<Call>> {
 }
 
 /// Changes the current call, if there is one.
+#[inline]
 fn change_call<R>(body: impl FnOnce(&mut Call) -> R) -> Option<R> {
     with_facts(|facts| {
         let mut call = facts.call()?;

@@ -368,6 +368,9 @@ impl Host for ThreadedHost {
     }
 
     fn wake(&self, token: &WaitToken) {
+        if token.is_woken() {
+            return;
+        }
         let mut state = self.state();
         if let Some(number) = state.table.wake(token) {
             state.table.threads[number].turn.notify_one();

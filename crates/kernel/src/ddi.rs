@@ -403,9 +403,9 @@ impl Driver {
     }
 
     /// Needs no permit: a DPC is not synchronized with other calls.
-    pub(crate) fn dpc_routine(&self, at: &mut Passive) -> DriverResult<()> {
+    pub(crate) fn dpc_routine(&self, at: &mut Passive, kernel: &Kernel) -> DriverResult<()> {
         self.call_without_permit(&ddi::DxgkDdiDpcRoutine, at, |driver, at| {
-            self.run_dpc(|| driver.dpc_routine(at))
+            self.run_dpc(kernel, || driver.dpc_routine(at))
         })
     }
 
@@ -424,6 +424,7 @@ impl Driver {
     }
 
     /// Calls the driver without a permit. The row must have no threading level.
+    #[inline]
     fn call_without_permit<L: Level, T>(
         &self,
         row: &Ddi<L>,

@@ -77,7 +77,7 @@ pub use objects::allocation::AllocationCount;
 pub use schedule::dispatch::PacketCounts;
 pub use schedule::lists::{BufferResize, CapturedBuffers, EntrySizes, RenderBuffers, UserBuffer};
 pub use schedule::render::RenderRequest;
-pub use schedule::submit::Packet;
+pub use schedule::submit::{Packet, PacketData};
 pub use sync::cpu::{SignalRequest, WaitRequest};
 pub use sync::event::EventSink;
 pub use sync::keyed_mutex::{

@@ -199,12 +199,12 @@ fn a_driver_inside_another_comes_back_out_also_by_a_panic() {
     let ((_, outer), (_, inner)) = (pool(), pool());
     let is = |pool: &Arc<Pool>| Pool::current("a test").is_some_and(|it| Arc::ptr_eq(&it, pool));
     outer.run_driver(|| {
-        let panicked = std::panic::catch_unwind(|| {
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             inner.run_driver(|| {
                 assert!(is(&inner));
                 std::panic::resume_unwind(Box::new(()));
             });
-        });
+        }));
         assert!(panicked.is_err() && is(&outer));
     });
     assert!(Pool::current("a test").is_none());

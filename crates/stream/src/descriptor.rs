@@ -179,6 +179,7 @@ pub(crate) type RuleCheck = (RuleId, Option<String>);
 
 impl PinDescriptor {
     /// Whether the pin has a flag.
+    #[inline]
     pub fn has_flag(&self, flag: PinFlag) -> bool {
         self.flags.contains(&flag)
     }

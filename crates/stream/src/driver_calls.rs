@@ -15,8 +15,8 @@ use crate::types::{
     DriverPin, DriverResult, FilterId, FrameId, HandleSlot, ObjectId, PinId, PinState, PointerId,
 };
 use flight::{
-    CallScope, Dispatch, EventKind, Funnel, Host, Irql, Kind, Level, Log, Passive, Subject,
-    Support, current_thread, resume_internal_error,
+    CallScope, Dispatch, EventKind, Funnel, Host, Irql, Kind, Level, Log, Passive, StateGuard,
+    Subject, Support, current_thread, resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -132,7 +132,6 @@ pub(crate) struct Driver {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActiveCall {
     pub(crate) thread: u32,
-    pub(crate) id: u32,
     pub(crate) entry: Entry,
     pub(crate) about: ObjectId,
     /// The pin whose stream pointer it is about.
@@ -250,16 +249,17 @@ impl Driver {
         &self,
         stream: &Stream,
         at: &mut Passive,
+        state: StateGuard<'_, StreamState>,
         (pin, dispatch): (&PinView, bool),
         then: impl FnOnce(&mut StreamState, DriverResult<()>),
     ) {
         let call = (Entry::PinProcess, pin.pin.into());
         if dispatch {
             let body = |entry: &dyn Minidriver, _: &mut Dispatch| entry.process_pin(pin);
-            self.call_with_result(stream, at, call, body, then);
+            self.call_with_result((stream, state), at, call, body, then);
         } else {
             let body = |entry: &dyn Minidriver, _: &mut Passive| entry.process_pin(pin);
-            self.call_with_result(stream, at, call, body, then);
+            self.call_with_result((stream, state), at, call, body, then);
         }
     }
 
@@ -443,13 +443,16 @@ impl Driver {
     ) -> DriverResult<T> {
         // The class driver is the caller, so it exists.
         let stream = self.stream.upgrade().ok_or(DriverError::Invalid)?;
-        self.call_with_result(&stream, at, (entry, about.into()), body, |_, answer| answer)
+        let state = stream.state.lock();
+        let call = (entry, about.into());
+        self.call_with_result((&stream, state), at, call, body, |_, answer| answer)
     }
 
-    /// The same, and runs `then` on the result before the kernel's state is unlocked.
+    /// The same with the kernel's state locked, which is unlocked during the call; runs `then` on
+    /// the result before the state is unlocked again.
     fn call_with_result<L: Level, T, R>(
         &self,
-        stream: &Stream,
+        (stream, mut state): (&Stream, StateGuard<'_, StreamState>),
         at: &mut Passive,
         (entry, about): (Entry, ObjectId),
         body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
@@ -457,17 +460,24 @@ impl Driver {
     ) -> R {
         let funnel = Funnel { host: &*self.host, log: &self.log, pool: None };
         let thread = current_thread();
+        // Other threads look for calls about pointers only, and such a call begins when its pointer
+        // still exists. Any other call can be listed before another thread runs.
+        let pointer = if let ObjectId::Pointer(pointer) = about { Some(pointer) } else { None };
+        if pointer.is_none() {
+            state.active_calls.push(ActiveCall { thread, entry, about, pin: None });
+        }
+        drop(state);
         let before = |call: Subject| {
+            if pointer.is_none() && !self.log.is_enabled() {
+                return Ok(());
+            }
             let mut stream_state = stream.state.lock();
-            let pin = match about {
+            if let Some(pointer) = pointer {
                 // If another thread deleted the pointer first, there is no callback to call.
-                ObjectId::Pointer(pointer) => {
-                    Some(stream_state.pointers.get(pointer).ok_or(DriverError::NotReady)?.pin)
-                }
-                _ => None,
-            };
-            let id = call.number;
-            stream_state.active_calls.push(ActiveCall { thread, id, entry, about, pin });
+                let it = stream_state.pointers.get(pointer).ok_or(DriverError::NotReady)?;
+                let pin = Some(it.pin);
+                stream_state.active_calls.push(ActiveCall { thread, entry, about, pin });
+            }
             stream.log_event(call, || EventKind::KsCall {
                 name: entry.name().into(),
                 level: L::IRQL,

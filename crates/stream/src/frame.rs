@@ -7,13 +7,14 @@
 
 use crate::descriptor::{Flow, PinFlag};
 use crate::error::StreamError;
-use crate::pointer::PointerKind;
+use crate::pin::Pin;
+use crate::pointer::{PointerKind, StreamPointer};
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{
     AllocatorId, DeviceId, DriverFrame, FrameId, Header, PinId, PinState, PointerId,
 };
-use flight::{Component, EventKind, Passive, RuleId, WaitResult};
+use flight::{Component, EventKind, Passive, RuleId, Subject, WaitResult};
 
 /// A frame.
 pub struct Frame {
@@ -70,6 +71,17 @@ impl Frame {
     }
 }
 
+/// What is wrong with the number of used bytes in a frame's header: too many, or none although the
+/// frame was written.
+#[cold]
+fn describe_used(subject: Subject, used: u32, bytes: u32) -> String {
+    if used > bytes {
+        format!("the header of {subject} reports {used} used bytes of {bytes}")
+    } else {
+        format!("{subject} was written, but its header reports no used bytes")
+    }
+}
+
 /// A frame that a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientFrame {
@@ -114,6 +126,7 @@ impl StreamState {
 
 impl Stream {
     /// Puts a frame into its pin's queue.
+    #[inline]
     pub(crate) fn enqueue_frame(&self, stream_state: &mut StreamState, frame: FrameId) {
         let it = &mut stream_state.frames[frame];
         it.location = FrameLocation::Queued;
@@ -127,16 +140,22 @@ impl Stream {
             it.header = fresh;
         }
         at.queue.push_back(frame);
-        let (leading, trailing) = (at.leading, at.trailing);
         let every = at.descriptor.has_flag(PinFlag::InitiateProcessingOnEveryArrival);
         let initiates = !at.descriptor.has_flag(PinFlag::DoNotInitiateProcessing);
         self.log_event(frame.subject(), || EventKind::FrameQueued { pin: pin.subject() });
-        let mut fell = false;
-        for edge in [Some(leading), trailing].into_iter().flatten() {
-            if stream_state.pointers[edge].frame.is_none() {
-                fell |= edge == leading;
-                self.set_pointer_frame(stream_state, edge, Some(frame));
+        let (leading, trailing) = (at.leading, at.trailing);
+        let pointers = &mut stream_state.pointers;
+        let mut set_free_edge = |edge: PointerId| {
+            let pointer = &mut pointers[edge];
+            let free = pointer.frame.is_none();
+            if free {
+                self.set_frame_of((edge, pointer), at, Some((frame, it)));
             }
+            free
+        };
+        let fell = set_free_edge(leading);
+        if let Some(trailing) = trailing {
+            set_free_edge(trailing);
         }
         if initiates && (fell || every) {
             Self::request_processing(stream_state, pin);
@@ -152,17 +171,28 @@ impl Stream {
     ) {
         let it = &mut stream_state.pointers[pointer];
         let pin = &mut stream_state.pins[it.pin];
+        let frame = frame.map(|frame| (frame, &stream_state.frames[frame]));
+        self.set_frame_of((pointer, it), pin, frame);
+    }
+
+    /// The same, of a pointer, its pin and its frame that are found.
+    #[inline]
+    pub(crate) fn set_frame_of(
+        &self,
+        (pointer, it): (PointerId, &mut StreamPointer),
+        pin: &mut Pin,
+        frame: Option<(FrameId, &Frame)>,
+    ) {
         pin.move_count += 1;
         let out = pin.descriptor.flow == Flow::Out;
-        let of = frame.map(|frame| &stream_state.frames[frame]);
-        let room = of.map_or(0, |frame| if out { frame.bytes } else { frame.header.data_used });
-        it.frame = frame;
+        let room = |(_, it): (FrameId, &Frame)| if out { it.bytes } else { it.header.data_used };
+        it.frame = frame.map(|(frame, _)| frame);
         it.offset = 0;
-        it.remaining = room;
+        it.remaining = frame.map_or(0, room);
         if frame.is_none() {
             it.locked = false;
         }
-        let frame = frame.map(FrameId::subject);
+        let frame = frame.map(|(frame, _)| frame.subject());
         self.log_event(pointer.subject(), || EventKind::PointerMoved { frame });
     }
 
@@ -182,37 +212,43 @@ impl Stream {
         }
         pin.dequeue(frame);
         it.location = FrameLocation::Cloned;
-        self.complete_if_unreferenced(stream_state, frame);
+        if self.try_complete(frame, it, pin) {
+            self.wake_all(stream_state);
+        }
     }
 
     /// Completes a frame that no pointer refers to.
     pub(crate) fn complete_if_unreferenced(&self, stream_state: &mut StreamState, frame: FrameId) {
         let it = &mut stream_state.frames[frame];
+        let pin = &mut stream_state.pins[it.pin];
+        if self.try_complete(frame, it, pin) {
+            self.wake_all(stream_state);
+        }
+    }
+
+    /// Completes a frame of a pin, if no pointer refers to it. Returns whether it did.
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
+    fn try_complete(&self, frame: FrameId, it: &mut Frame, of: &mut Pin) -> bool {
         if it.location != FrameLocation::Cloned || it.clones > 0 {
-            return;
+            return false;
         }
         let subject = frame.subject();
-        let of = &mut stream_state.pins[it.pin];
         let client = of.client_state;
         let stops = client == PinState::Stop;
         // A frame given up on the way to stop carries no data.
         if it.cancel_requested || stops {
             it.location = FrameLocation::Idle;
             self.log.emit(subject, || EventKind::FrameCancelled {});
-            self.wake_all(stream_state);
-            return;
+            return true;
         }
         it.location = FrameLocation::Completed;
         let (header, bytes, written) = (it.header, it.bytes, it.written);
         if of.descriptor.flow == Flow::Out {
             let maps = of.descriptor.has_flag(PinFlag::GenerateMappings);
-            let broken = if header.data_used > bytes {
-                Some(format!(
-                    "the header of {subject} reports {} used bytes of {bytes}",
-                    header.data_used
-                ))
-            } else if header.data_used == 0 && written && !maps && client >= PinState::Pause {
-                Some(format!("{subject} was written, but its header reports no used bytes"))
+            let empty = header.data_used == 0 && written && !maps && client >= PinState::Pause;
+            let broken = if header.data_used > bytes || empty {
+                Some(describe_used(subject, header.data_used, bytes))
             } else {
                 None
             };
@@ -224,7 +260,7 @@ impl Stream {
             let now = self.host.now();
             EventKind::FrameDone { used, time, duration, end, discontinuity, now }
         });
-        self.wake_all(stream_state);
+        true
     }
 
     /// Queues the free frames of a pin, which makes work available. Frames of a pin with inward

@@ -35,6 +35,7 @@ mod pending;
 mod pin;
 mod pin_state;
 mod pointer;
+mod pointer_rules;
 mod power;
 mod process;
 mod services;

@@ -1,7 +1,6 @@
 //! The memory of frames: a trait, and an implementation for system memory.
 
-use flight::Lock;
-use std::collections::BTreeMap;
+use flight::{FastMap, Lock};
 
 /// The kind of memory (`KS_FRAMING_ITEM.MemoryType`, `KSALLOCATOR_FRAMING.PoolType`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,12 +77,12 @@ struct MemoryBlocks {
     next: usize,
     /// How many more blocks may be allocated.
     left: Option<usize>,
-    blocks: BTreeMap<usize, (MemoryKind, Vec<u8>)>,
+    blocks: FastMap<usize, (MemoryKind, Vec<u8>)>,
 }
 
 impl Default for MemoryBlocks {
     fn default() -> Self {
-        Self { next: 0x1_0000, left: None, blocks: BTreeMap::new() }
+        Self { next: 0x1_0000, left: None, blocks: FastMap::default() }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult};
-use flight::{At, EventKind, Irql, Passive, RuleId, Subject, current_thread};
+use flight::{At, CallGuard, EventKind, Irql, Passive, RuleId, Subject, current_thread};
 
 /// A mutex, by the object that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -207,6 +207,7 @@ impl Stream {
     }
 
     /// Acquires a mutex if it is free. Returns whether it did.
+    #[inline]
     pub(crate) fn try_acquire(
         &self,
         state: &mut StreamState,
@@ -222,6 +223,7 @@ impl Stream {
         true
     }
 
+    #[inline]
     pub(crate) fn release(&self, state: &mut StreamState, mutex: KsMutex) {
         if let Some(owner) = state.mutexes.remove(mutex) {
             let (lock, by) = (mutex.name(), owner.name());
@@ -235,27 +237,33 @@ impl Stream {
 
     /// Ends a call to a driver.
     pub(crate) fn end_call(&self, state: &mut StreamState, thread: u32, number: u32, entry: Entry) {
-        let last = state.active_calls.iter().rposition(|it| it.thread == thread);
-        let over = last.map(|index| state.active_calls.remove(index));
+        // Mostly it is the newest call of all threads.
+        let over = state.active_calls.pop_if(|newest| newest.thread == thread).or_else(|| {
+            let last = state.active_calls.iter().rposition(|it| it.thread == thread);
+            last.map(|index| state.active_calls.remove(index))
+        });
         if over.is_some_and(|active_call| active_call.pin.is_some()) {
             self.wake_all(state); // A thread that stops the pin may wait for that.
         }
-        let judge_kept = |mutex: KsMutex| {
-            let broken = format!(
-                "{} returned without releasing the {} mutex of {} that it had acquired",
-                entry.name(),
-                mutex.name(),
-                mutex.owner()
-            );
-            self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
-        };
         while let Some(mutex) = state.mutexes.end_nested_in_call(number) {
-            judge_kept(mutex);
+            self.judge_kept(mutex, entry);
         }
         while let Some(mutex) = state.mutexes.acquired_in_call(number) {
-            judge_kept(mutex);
+            self.judge_kept(mutex, entry);
             self.release(state, mutex);
         }
+    }
+
+    /// Entry rule: a driver releases a mutex in the call in which it acquired it.
+    #[cold]
+    fn judge_kept(&self, mutex: KsMutex, entry: Entry) {
+        let broken = format!(
+            "{} returned without releasing the {} mutex of {} that it had acquired",
+            entry.name(),
+            mutex.name(),
+            mutex.owner()
+        );
+        self.judge(RuleId::KS_MUTEX_005, mutex.owner(), "KsAcquireControl", Some(broken));
     }
 }
 
@@ -320,7 +328,8 @@ impl Services {
             if refused || cancels {
                 return Err(DriverError::Deadlock);
             }
-            let call = inside.map_or(NO_CALL, |active_call| active_call.id);
+            let number = CallGuard::current().map_or(NO_CALL, |call| call.number);
+            let call = inside.map_or(NO_CALL, |_| number);
             if nests {
                 state.mutexes.nested.push((mutex, Owner { thread, call: Some(call) }));
                 return Ok(());
@@ -368,7 +377,7 @@ impl Services {
             At::Dispatch(_) | At::Device(_) => Err(DriverError::Deadlock),
         });
         if stream.host.now() != before {
-            flight::CallGuard::mark();
+            CallGuard::mark();
         }
         answer
     }

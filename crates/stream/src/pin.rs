@@ -9,6 +9,7 @@ use crate::framing::{Framing, FramingForm, FramingItem, FramingRequest, negotiat
 use crate::minidriver::PinView;
 use crate::mutex::KsMutex;
 use crate::pointer::{PointerKind, StreamPointer};
+use crate::process::ProcessCall;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
@@ -63,6 +64,8 @@ pub struct Pin {
     pub(crate) injects_frames: bool,
     /// It ran when its device went to sleep.
     pub(crate) runs_after_power_up: bool,
+    /// The last call of its process routine, if there was one.
+    pub(crate) process_call: Option<Arc<ProcessCall>>,
 }
 
 /// The agreed framing of a connection.
@@ -77,7 +80,21 @@ pub(crate) struct Connection {
 }
 
 impl Pin {
+    /// The pin as its driver sees it.
+    pub(crate) fn view(&self, pin: PinId) -> PinView {
+        PinView {
+            pin,
+            filter: self.filter,
+            factory: self.factory,
+            driver_handle: self.driver_handle,
+            format: self.format.clone(),
+            client_state: self.client_state,
+            device_state: self.device_state,
+        }
+    }
+
     /// Removes a frame from the queue: nearly always the first one.
+    #[inline]
     pub(crate) fn dequeue(&mut self, frame: FrameId) {
         if self.queue.front() == Some(&frame) {
             self.queue.pop_front();
@@ -93,16 +110,7 @@ impl StreamState {
     }
 
     pub(crate) fn pin_view(&self, pin: PinId) -> PinView {
-        let it = &self.pins[pin];
-        PinView {
-            pin,
-            filter: it.filter,
-            factory: it.factory,
-            driver_handle: it.driver_handle,
-            format: it.format.clone(),
-            client_state: it.client_state,
-            device_state: it.device_state,
-        }
+        self.pins[pin].view(pin)
     }
 
     /// A pin's driver, the pin as its driver sees it, and whether the entry exists.
@@ -209,6 +217,7 @@ impl Stream {
             gate_inputs: (0, 0),
             injects_frames: false,
             runs_after_power_up: false,
+            process_call: None,
         };
         stream_state.pins.fill(pin, it);
         stream_state.filters[filter].pins.push(pin);
@@ -520,17 +529,18 @@ impl Services {
         let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
         let live = stream_state.pins.get(pin);
         let found = live.filter(|pin| pin.device == self.device);
-        if live.is_some() || stream_state.pins.has_issued(pin.serial()) {
-            let broken = match (live, found) {
-                (_, Some(_)) => None,
-                (Some(_), None) => {
-                    Some(format!("a driver used {subject}, which is a pin of another device"))
-                }
-                (None, None) => Some(format!("a driver used {subject} after it was closed")),
-            };
-            self.log.judge(rule, flight::Component::Driver, subject, place, broken);
+        if let Some(found) = found {
+            self.log.judge(rule, flight::Component::Driver, subject, place, None);
+            return Ok(found);
         }
-        found.ok_or(DriverError::Invalid)
+        if live.is_some() || stream_state.pins.has_issued(pin.serial()) {
+            let broken = match live {
+                Some(_) => format!("a driver used {subject}, which is a pin of another device"),
+                None => format!("a driver used {subject} after it was closed"),
+            };
+            self.log.judge(rule, flight::Component::Driver, subject, place, Some(broken));
+        }
+        Err(DriverError::Invalid)
     }
 
     /// A pin of the device, as it is now.

@@ -3,16 +3,15 @@
 //! The leading edge is where data is processed next, the trailing edge (if the pin has one) keeps
 //! processed frames in the queue, and clones keep single frames from being completed.
 
-use crate::allocator::AllocatorOwner;
 use crate::cancel::first_locked_pointer;
 use crate::descriptor::{Flow, PinFlag};
-use crate::driver_calls::Entry;
+use crate::pointer_rules::describe_advance;
 use crate::process::Job;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DeviceId, DriverError, DriverResult, FrameId, Header, PinId, PointerId};
-use flight::{EventKind, RuleId, current_thread};
+use flight::{EventKind, RuleId};
 
 /// A position in a queue.
 #[derive(Debug)]
@@ -125,7 +124,7 @@ impl Services {
     pub fn pointer_view(&self, pointer: PointerId) -> DriverResult<PointerView> {
         let stream = self.stream()?;
         let state = stream.state.lock();
-        let it = stream.judge_pointer(&state, self.device, pointer, "KSSTREAM_POINTER")?;
+        let (it, _) = stream.judge_pointer(&state, self.device, pointer, "KSSTREAM_POINTER")?;
         let frame = it.frame.map(|frame| &state.frames[frame]);
         Ok(PointerView {
             pin: it.pin,
@@ -177,16 +176,8 @@ impl Services {
             let it = &state.pointers[pointer];
             // WINDOWS: D-21. Advancing by all remaining bytes is legal: then it moves to the next
             // frame.
-            let broken = if !it.locked {
-                Some(format!("{} was advanced by {used} bytes, not locked", pointer.subject()))
-            } else if used > it.remaining {
-                let left = it.remaining;
-                let subject = pointer.subject();
-                Some(format!("{subject} was advanced by {used} bytes, and {left} are left"))
-            } else {
-                None
-            };
-            let error = broken.is_some();
+            let error = !it.locked || used > it.remaining;
+            let broken = if error { Some(describe_advance(pointer, it, used)) } else { None };
             stream.judge(RuleId::KS_PTR_008, pointer.subject(), place, broken);
             if error {
                 return Err(DriverError::NotReady);
@@ -235,7 +226,7 @@ impl Services {
     pub fn delete_pointer(&self, pointer: PointerId) -> DriverResult<()> {
         let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
         let mut state = stream.state.lock();
-        let it = stream.judge_pointer(&state, self.device, pointer, place)?;
+        let (it, _) = stream.judge_pointer(&state, self.device, pointer, place)?;
         let edge = it.kind != PointerKind::Clone;
         let broken =
             edge.then(|| format!("a driver deleted {}, which is an edge", pointer.subject()));
@@ -285,7 +276,7 @@ impl Services {
     pub fn pointer_memory(&self, pointer: PointerId) -> Option<usize> {
         let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
         let state = stream.state.lock();
-        let it = stream.judge_pointer(&state, self.device, pointer, place).ok()?;
+        let (it, _) = stream.judge_pointer(&state, self.device, pointer, place).ok()?;
         let broken = (!it.locked).then(|| {
             format!("a driver requested the memory of {}, which is not locked", pointer.subject())
         });
@@ -323,6 +314,7 @@ impl Services {
 
 impl Stream {
     /// Changes a live pointer, if the current context allows it.
+    #[inline]
     fn with_pointer<T>(
         &self,
         state: &mut StreamState,
@@ -330,8 +322,8 @@ impl Stream {
         (pointer, place, move_count): (PointerId, &'static str, bool),
         body: impl FnOnce(&mut StreamState) -> DriverResult<T>,
     ) -> DriverResult<T> {
-        self.judge_pointer(state, device, pointer, place)?;
-        self.judge_queue(state, pointer, place, move_count)?;
+        let (it, pin) = self.judge_pointer(state, device, pointer, place)?;
+        self.judge_queue(state, (pointer, it, pin), place, move_count)?;
         let answer = body(state);
         self.wake_all(state);
         answer
@@ -344,10 +336,13 @@ impl Stream {
         edge: PointerId,
         lock: bool,
     ) -> Option<PointerId> {
-        self.judge_queue(state, edge, "KsPinGetLeadingEdgeStreamPointer", false).ok()?;
+        self.judge_cancel_callback(state, edge, "KsPinGetLeadingEdgeStreamPointer").ok()?;
         state.pointers[edge].frame?;
         if lock {
-            self.lock(state, device, edge).ok()?;
+            self.judge_pointer(state, device, edge, "KsStreamPointerLock").ok()?;
+            let locked = self.lock_judged(state, edge);
+            self.wake_all(state);
+            locked.ok()?;
         }
         Some(edge)
     }
@@ -359,133 +354,37 @@ impl Stream {
         pointer: PointerId,
     ) -> DriverResult<()> {
         self.with_pointer(state, device, (pointer, "KsStreamPointerLock", false), |state| {
-            let it = &state.pointers[pointer];
-            let pin = &state.pins[it.pin];
-            if pin.descriptor.has_flag(PinFlag::GenerateMappings) {
-                let has_dma_adapter = state.devices[pin.device].has_dma_adapter;
-                let broken = (!has_dma_adapter).then(|| {
-                    format!(
-                        "{} generates mappings, and no DMA adapter was registered",
-                        it.pin.subject()
-                    )
-                });
-                let (rule, about) = (RuleId::KS_DEV_007, it.pin.subject());
-                self.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
-            }
-            // A locked pointer's frame is not cancelled yet: it stays locked.
-            let held = it.locked;
-            let stays = |frame: &FrameId| held || !state.frames[*frame].cancel_requested;
-            let frame = it.frame.filter(stays);
-            let it = &mut state.pointers[pointer];
-            it.lock_failed = frame.is_none();
-            let frame = frame.ok_or(DriverError::NotReady)?;
-            if !it.locked {
-                it.locked = true;
-                let frame = frame.subject();
-                self.log_event(pointer.subject(), || EventKind::PointerLocked { frame });
-            }
-            Ok(())
+            self.lock_judged(state, pointer)
         })
     }
 
-    /// Entry rule: a pointer that was deleted, or is of another device, is not used.
-    fn judge_pointer<'a>(
-        &self,
-        state: &'a StreamState,
-        device: DeviceId,
-        pointer: PointerId,
-        place: &'static str,
-    ) -> DriverResult<&'a StreamPointer> {
-        let (live, subject) = (state.pointers.get(pointer), pointer.subject());
-        let mine =
-            |stream_pointer: &&StreamPointer| state.pins[stream_pointer.pin].device == device;
-        let found = live.filter(mine);
-        if let Some(found) = found {
-            self.judge(RuleId::KS_PTR_004, subject, place, None);
-            return Ok(found);
-        }
-        if live.is_some() || state.pointers.has_issued(pointer.serial()) {
-            let broken = match live {
-                Some(_) => format!("{subject} was used, and points into a pin of another device"),
-                None => format!("{subject} was used after its end"),
-            };
-            self.judge(RuleId::KS_PTR_004, subject, place, Some(broken));
-        }
-        Err(DriverError::Invalid)
-    }
-
-    /// Entry rules: a cancel callback does not change the queue, and a filter that processes does
-    /// not move its edges.
-    fn judge_queue(
-        &self,
-        state: &StreamState,
-        pointer: PointerId,
-        place: &'static str,
-        move_count: bool,
-    ) -> DriverResult<()> {
-        let entry = state.active_call(current_thread()).map(|active_call| active_call.entry);
-        if entry == Some(Entry::PointerCancelled) {
-            let broken = format!("a cancel callback called {place} for {}", pointer.subject());
-            self.judge(RuleId::KS_PTR_007, pointer.subject(), place, Some(broken));
-            return Err(DriverError::Deadlock);
-        }
-        // A clone belongs to the driver.
-        let it = &state.pointers[pointer];
-        let edge = it.kind != PointerKind::Clone;
-        if move_count && edge && state.pins[it.pin].filter_centric {
-            let inside = entry == Some(Entry::FilterProcess);
-            let broken = inside.then(|| {
-                format!("a filter's process routine moved {} with {place}", pointer.subject())
+    /// Locks a pointer that may be used.
+    #[inline]
+    fn lock_judged(&self, state: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
+        let it = &mut state.pointers[pointer];
+        let pin = &state.pins[it.pin];
+        if pin.descriptor.has_flag(PinFlag::GenerateMappings) {
+            let has_dma_adapter = state.devices[pin.device].has_dma_adapter;
+            let broken = (!has_dma_adapter).then(|| {
+                format!(
+                    "{} generates mappings, and no DMA adapter was registered",
+                    it.pin.subject()
+                )
             });
-            self.judge(RuleId::KS_PTR_013, pointer.subject(), place, broken);
-            if inside {
-                return Err(DriverError::Invalid);
-            }
+            let (rule, about) = (RuleId::KS_DEV_007, it.pin.subject());
+            self.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
+        }
+        // A locked pointer's frame is not cancelled yet: it stays locked.
+        let stays = |frame: &FrameId| it.locked || !state.frames[*frame].cancel_requested;
+        let frame = it.frame.filter(stays);
+        it.lock_failed = frame.is_none();
+        let frame = frame.ok_or(DriverError::NotReady)?;
+        if !it.locked {
+            it.locked = true;
+            let frame = frame.subject();
+            self.log_event(pointer.subject(), || EventKind::PointerLocked { frame });
         }
         Ok(())
-    }
-
-    /// The frame behind a locked pointer, and the address of its memory.
-    fn locked_frame(
-        &self,
-        state: &StreamState,
-        device: DeviceId,
-        pointer: PointerId,
-        place: &'static str,
-    ) -> DriverResult<(FrameId, usize)> {
-        let it = self.judge_pointer(state, device, pointer, place)?;
-        let subject = pointer.subject();
-        let unchecked = (!it.locked && it.lock_failed)
-            .then(|| format!("data was used through {subject}, whose lock had failed"));
-        let unlocked = (!it.locked && !it.lock_failed)
-            .then(|| format!("data was used through {subject}, which is not locked"));
-        self.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
-        self.judge(RuleId::KS_PTR_001, subject, place, unlocked);
-        let frame = it.frame.filter(|_| it.locked).ok_or(DriverError::NotReady)?;
-        Ok((frame, state.frames[frame].address))
-    }
-
-    /// Entry rule: frames of another allocator may be smaller than requested.
-    fn judge_write(
-        &self,
-        state: &mut StreamState,
-        pointer: PointerId,
-        frame: FrameId,
-        offset: u32,
-        bytes: usize,
-    ) -> DriverResult<()> {
-        let it = &mut state.frames[frame];
-        it.written = true;
-        let (allocator, room) = (it.allocator, it.bytes as usize);
-        let beyond = offset as usize + bytes > room;
-        let by = allocator.map(|allocator| state.allocators[allocator].owner);
-        if by == Some(AllocatorOwner::Client) {
-            let broken = beyond.then(|| {
-                format!("{bytes} bytes were written from {offset} on to a frame of {room}")
-            });
-            self.judge(RuleId::KS_FRAMING_007, pointer.subject(), "KSSTREAM_HEADER.Data", broken);
-        }
-        if beyond { Err(DriverError::Invalid) } else { Ok(()) }
     }
 
     /// A pointer was unlocked: a frame that was to be cancelled is cancelled now.
@@ -504,10 +403,16 @@ impl Stream {
     }
 
     /// A frame may have lost its last lock: if it is to be cancelled, a job is queued.
+    #[inline]
     pub(crate) fn queue_cancel_if_unlocked(&self, state: &mut StreamState, frame: Option<FrameId>) {
-        // The pointer pointed to no frame.
-        let Some(frame) = frame else { return };
-        if state.frames[frame].cancel_requested && first_locked_pointer(state, frame).is_none() {
+        // The pointer may have pointed to no frame.
+        if let Some(frame) = frame.filter(|frame| state.frames[*frame].cancel_requested) {
+            self.queue_requested_cancel(state, frame);
+        }
+    }
+
+    fn queue_requested_cancel(&self, state: &mut StreamState, frame: FrameId) {
+        if first_locked_pointer(state, frame).is_none() {
             let job = Job::Cancel(frame);
             if !state.jobs.contains(&job) {
                 state.jobs.push_back(job);
@@ -545,18 +450,19 @@ impl Stream {
     /// Moves a pointer to the next frame. It stays locked, if there is one.
     pub(crate) fn advance(&self, state: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
         let it = &state.pointers[pointer];
-        let (pin, kind) = (it.pin, it.kind);
+        let kind = it.kind;
         let frame = it.frame.ok_or(DriverError::NotReady)?;
-        let queue = &state.pins[pin].queue;
-        let place = queue.iter().position(|it| *it == frame);
+        let pin = &mut state.pins[it.pin];
+        let queue = &pin.queue;
+        // Mostly it is the first one.
+        let first = (queue.front() == Some(&frame)).then_some(0);
+        let place = first.or_else(|| queue.iter().position(|it| *it == frame));
         let next = place.and_then(|index| queue.get(index + 1)).copied();
-        if kind == PointerKind::Trailing {
-            let leading = state.pins[pin].leading;
-            if state.pointers[leading].frame == Some(frame) {
-                return Err(DriverError::NotReady); // It does not pass the leading edge.
-            }
+        if kind == PointerKind::Trailing && state.pointers[pin.leading].frame == Some(frame) {
+            return Err(DriverError::NotReady); // It does not pass the leading edge.
         }
-        self.set_pointer_frame(state, pointer, next);
+        let to = next.map(|next| (next, &state.frames[next]));
+        self.set_frame_of((pointer, &mut state.pointers[pointer]), pin, to);
         match kind {
             PointerKind::Leading | PointerKind::Trailing => self.leave_frame(state, frame, kind),
             PointerKind::Clone => {

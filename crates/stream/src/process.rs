@@ -6,8 +6,8 @@
 //!    its gate open, and in its minimum state or above.
 
 use crate::descriptor::PinFlag;
-use crate::driver_calls::Entry;
-use crate::minidriver::ProcessPin;
+use crate::driver_calls::{Driver, Entry};
+use crate::minidriver::{PinView, ProcessPin};
 use crate::mutex::{KsMutex, Owner};
 use crate::pin::Pin;
 use crate::services::Services;
@@ -15,6 +15,7 @@ use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult, FilterId, FrameId, PinId, PinState, PointerId};
 use flight::{EventKind, Passive, RuleId, StateGuard, Subject};
+use std::sync::Arc;
 
 /// A job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +47,22 @@ impl Job {
     }
 }
 
+/// A call of a pin's process routine. It is kept for the next call, which is mostly the same.
+pub(crate) struct ProcessCall {
+    driver: Arc<Driver>,
+    /// The pin, as the driver sees it.
+    view: PinView,
+}
+
 impl Pin {
+    /// Whether its driver would see it as it did in an earlier call.
+    fn looks_as(&self, view: &PinView) -> bool {
+        self.driver_handle == view.driver_handle
+            && self.client_state == view.client_state
+            && self.device_state == view.device_state
+            && Arc::ptr_eq(&self.format, &view.format)
+    }
+
     /// The minimum state for processing.
     pub(crate) fn processing_state(&self) -> PinState {
         let runs = self.descriptor.has_flag(PinFlag::ProcessInRunStateOnly);
@@ -88,14 +104,28 @@ impl Pin {
 }
 
 impl StreamState {
+    #[inline]
     fn has_data(&self, pin: &Pin) -> bool {
         self.pointers[pin.leading].frame.is_some()
     }
 
-    fn pin_due(&self, pin: PinId) -> bool {
-        let it = &self.pins[pin];
+    #[inline]
+    fn is_due(&self, it: &Pin) -> bool {
         let free = it.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing);
         it.may_process() && (self.has_data(it) || free) && self.started_device(it.device).is_ok()
+    }
+
+    /// The call of a pin's process routine.
+    fn process_call(&mut self, pin: PinId) -> Arc<ProcessCall> {
+        let it = &mut self.pins[pin];
+        match &it.process_call {
+            Some(call) if it.looks_as(&call.view) => call.clone(),
+            _ => {
+                let driver = self.devices[it.device].driver.clone();
+                let call = Arc::new(ProcessCall { driver, view: it.view(pin) });
+                it.process_call.insert(call).clone()
+            }
+        }
     }
 
     /// A filter is due if each of its pins has data, or some where that is enough.
@@ -128,6 +158,7 @@ impl StreamState {
 
 impl Stream {
     /// Queues the processing of a pin's data. The caller wakes the worker threads.
+    #[inline]
     pub(crate) fn request_processing(stream_state: &mut StreamState, pin: PinId) {
         let it = &stream_state.pins[pin];
         let job = it.processor(pin);
@@ -183,7 +214,11 @@ impl Stream {
             if mutex.is_none_or(|ks_mutex| {
                 self.try_acquire(stream_state, ks_mutex, Owner::for_class_driver())
             }) {
-                return stream_state.jobs.remove(place);
+                // Mostly it is the first one, which is not moved.
+                return match place {
+                    0 => stream_state.jobs.pop_front(),
+                    _ => stream_state.jobs.remove(place),
+                };
             }
             place += 1; // Another thread has the mutex: the next job's may be free.
         }
@@ -197,16 +232,16 @@ impl Stream {
         pin: PinId,
     ) {
         let mutex = KsMutex::Processing(pin.subject());
-        let due = stream_state.pin_due(pin);
-        let call = due.then(|| stream_state.pin_call(pin, Entry::PinProcess));
-        // The pin may be closed or have no data by now, or its driver does not process pins.
-        let Some((driver, view, true)) = call else {
+        let it = &stream_state.pins[pin];
+        // The pin may have no data by now, or its driver does not process pins.
+        if !stream_state.is_due(it) || !it.descriptor.dispatch.contains(&Entry::PinProcess) {
             return self.release(&mut stream_state, mutex);
-        };
-        let before = stream_state.move_count(&[pin]);
-        let dispatch = stream_state.pins[pin].descriptor.has_flag(PinFlag::DispatchLevelProcessing);
-        drop(stream_state);
-        driver.process_pin(self, at, (&view, dispatch), |stream_state, answer| {
+        }
+        let before = it.move_count;
+        let dispatch = it.descriptor.has_flag(PinFlag::DispatchLevelProcessing);
+        let call = stream_state.process_call(pin);
+        let of = (&call.view, dispatch);
+        call.driver.process_pin(self, at, stream_state, of, |stream_state, answer| {
             self.finish_pin_processing(stream_state, pin, before, answer);
             self.release(stream_state, mutex);
         });
@@ -221,11 +256,8 @@ impl Stream {
         answer: DriverResult<()>,
     ) {
         // A wait for the end of processing may have been given up, and the pin closed.
-        if !stream_state.pins.contains(pin) {
-            return;
-        }
-        let moved = stream_state.move_count(&[pin]) != before;
-        let due = stream_state.pin_due(pin);
+        let Some(it) = stream_state.pins.get(pin) else { return };
+        let (moved, due) = (it.move_count != before, stream_state.is_due(it));
         let it = &mut stream_state.pins[pin];
         let (idle, entry) = (it.made_no_progress, Entry::PinProcess);
         it.made_no_progress = answer.is_ok() && !moved;
@@ -238,6 +270,7 @@ impl Stream {
 
     /// Entry rule: success means progress. Returns whether the driver must attempt processing
     /// before it is called again.
+    #[inline]
     fn judge_process(
         &self,
         subject: Subject,

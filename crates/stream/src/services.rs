@@ -71,8 +71,8 @@ impl Services {
     /// driver handle.
     pub fn current_allocator(&self) -> Option<AllocatorId> {
         let stream = self.stream().ok()?;
-        let inside = stream.state.lock().active_call(current_thread())?;
-        match inside.about {
+        let about = stream.state.lock().active_call(current_thread())?.about;
+        match about {
             ObjectId::Allocator(allocator) => Some(allocator),
             _ => None,
         }

@@ -132,13 +132,14 @@ impl Stream {
         }
     }
 
-    /// Judges a rule that binds drivers.
     /// Judges a frame that a client has received from a pin: `wrong` says what differs from the
     /// video that was requested.
     pub fn judge_frame(&self, pin: PinId, wrong: Option<String>) {
         self.judge(RuleId::WT_FRAME_001, pin.subject(), "KSSTREAM_HEADER", wrong);
     }
 
+    /// Judges a rule that binds drivers.
+    #[inline]
     pub(crate) fn judge(
         &self,
         request_rule: RuleId,

@@ -12,7 +12,7 @@
 use crate::allocator::Allocator;
 use crate::bag::ObjectBags;
 use crate::device::Device;
-use crate::driver_calls::ActiveCall;
+use crate::driver_calls::{ActiveCall, Entry};
 use crate::filter::Filter;
 use crate::frame::{Frame, FrameLocation};
 use crate::mutex::MutexOwners;
@@ -21,7 +21,7 @@ use crate::pin::Pin;
 use crate::pointer::{PointerKind, StreamPointer};
 use crate::process::Job;
 use crate::types::{AllocatorId, DeviceId, FrameId, PointerId};
-use flight::{Slab, Subject, WaitQueue};
+use flight::{Slab, Subject, WaitQueue, current_thread};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// All live objects.
@@ -104,8 +104,15 @@ impl StreamState {
     }
 
     /// The call a thread is in.
-    pub(crate) fn active_call(&self, thread: u32) -> Option<ActiveCall> {
-        self.active_calls.iter().rfind(|active_call| active_call.thread == thread).copied()
+    #[inline]
+    pub(crate) fn active_call(&self, thread: u32) -> Option<&ActiveCall> {
+        self.active_calls.iter().rfind(|active_call| active_call.thread == thread)
+    }
+
+    /// The entry that the current thread is in.
+    #[inline]
+    pub(crate) fn current_entry(&self) -> Option<Entry> {
+        self.active_call(current_thread()).map(|active_call| active_call.entry)
     }
 
     /// Checks the invariants of all live objects.

@@ -167,8 +167,12 @@ impl PointerTrust {
         let here = (&raw const mark).addr();
         let caller_frames = Some(CALLER_FRAMES.take()).filter(|address| *address != 0);
         let caller_frames = caller_frames.unwrap_or(here);
-        let _before = Before(CALL_TRUST.replace(CallTrust { trust: self, caller_frames }));
-        GUARDED.set(!self.is_trusted());
+        // A trusting call outside a guarded one changes nothing.
+        let changes = GUARDED.get() || !self.is_trusted();
+        let _before = changes.then(|| {
+            GUARDED.set(!self.is_trusted());
+            Before(CALL_TRUST.replace(CallTrust { trust: self, caller_frames }))
+        });
         body()
     }
 }
@@ -188,10 +192,24 @@ pub fn with_guard<R>(direct: DirectAccess, body: impl FnOnce() -> R) -> R {
 #[inline]
 pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: The caller's contract.
+    unsafe { read_into(from, &mut value) }.copied()
+}
+
+/// As [`read`], to a place of the caller: a large structure is not copied again.
+///
+/// # Safety
+///
+/// As for [`read`].
+#[inline]
+pub(crate) unsafe fn read_into<T: Copy>(
+    from: *const T,
+    value: &mut MaybeUninit<T>,
+) -> Result<&T, NTSTATUS> {
     // SAFETY: The caller's contract; `value` has the size of a `T`.
     unsafe { fetch(from.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
     // SAFETY: Every byte was fetched, and by the contract any bytes are a valid `T`.
-    Ok(unsafe { value.assume_init() })
+    Ok(unsafe { value.assume_init_ref() })
 }
 
 /// Reads a structure that receives results, and checks that it can be written.
@@ -242,7 +260,7 @@ fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<*mut T, NTSTATUS> {
 }
 
 /// As [`reserve`], for an empty list that is not on the heap while it is short.
-#[inline]
+#[inline(always)]
 fn reserve_small<T, const N: usize>(
     list: &mut SmallVec<[T; N]>,
     count: usize,

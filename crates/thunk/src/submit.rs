@@ -1,7 +1,7 @@
 //! Submission of packets to contexts.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{read, read_bytes};
+use crate::claims::{read_bytes, read_into, read_small_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
@@ -9,8 +9,9 @@ use abi::NTSTATUS;
 use abi::kmt::D3DKMT_SUBMITCOMMAND;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use flight::{EventKind, Hex, Passive, RuleId};
-use kernel::{Handle, Packet};
+use kernel::{Handle, Packet, PacketData};
 use smallvec::SmallVec;
+use std::mem::MaybeUninit;
 
 const RULES: &[ArgumentRule<D3DKMT_SUBMITCOMMAND>] = &[ArgumentRule {
     id: RuleId::SUBMIT_CMD_002,
@@ -40,9 +41,10 @@ pub(crate) unsafe fn submit_command(
     at: &mut Passive,
     args: *const D3DKMT_SUBMITCOMMAND,
 ) -> Result<(), NTSTATUS> {
+    let mut arguments = MaybeUninit::uninit();
     // SAFETY: The caller's contract.
-    let arguments = unsafe { read(args) }?;
-    judge_arguments(session, RULES, &arguments)?;
+    let arguments = unsafe { read_into(args, &mut arguments) }?;
+    judge_arguments(session, RULES, arguments)?;
     if arguments.NumHistoryBuffers > 0 {
         session.missing_entry("D3DKMTSubmitCommand with history buffers");
         return Err(STATUS_NOT_SUPPORTED);
@@ -55,7 +57,7 @@ pub(crate) unsafe fn submit_command(
     let primaries = first(&arguments.WrittenPrimaries, arguments.NumPrimaries)?.collect();
     let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
-    let private = unsafe { read_bytes(from, size) }?;
+    let private: PacketData = unsafe { read_small_list(from.cast(), size as usize) }?;
     let looks = session.is_trusted() && size > 0 && session.log().is_enabled();
     let given = if looks { digest(&private) } else { Hex(0) };
     let packet = Packet {

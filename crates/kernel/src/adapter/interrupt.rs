@@ -2,14 +2,13 @@
 //!
 //! # Invariants
 //!
-//! 1. A run is listed from before the driver is entered until it has returned, keyed by its call
-//!    number, so concurrent runs stay distinct.
+//! 1. What a run has done is part of its driver call, and ends with it, so concurrent runs stay
+//!    distinct.
 //! 2. A DPC is pending from its request until the driver is entered for it.
 
 use crate::adapter::start::{Adapter, AdapterId};
 use crate::base::id_list::Id;
 use crate::ddi::callbacks::KernelCallbacks;
-use crate::ddi::interrupt_run::InterruptRun;
 use crate::ddi::miniport::{DriverError, DriverResult, Generation, Interrupt};
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
@@ -17,7 +16,7 @@ use crate::memory::residency::FaultTarget;
 use crate::schedule::report::MAX_DPCS;
 use crate::state::KernelState;
 use flight::Dispatch;
-use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, Passive, RuleId};
+use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, InterruptRun, Passive, RuleId};
 
 /// What an interrupt report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +31,11 @@ impl KernelCallbacks {
     pub fn notify_interrupt(&self, at: &mut DeviceLevel, node: u32, fence: Fence) {
         // The driver may outlive the kernel.
         let Some(kernel) = self.kernel.upgrade() else { return };
-        let state = &mut *kernel.state.lock();
-        if kernel.note_report_locked(state, self.adapter, InterruptCause::Node(node)) {
-            kernel.report_fence(state, at, self.adapter, node, fence);
+        let mut state = kernel.state.lock();
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(self.adapter) else { return };
+        if kernel.note_report_of(it, self.adapter, InterruptCause::Node(node)) {
+            kernel.report_fence_of(it, at, self.adapter, node, fence);
         }
     }
 
@@ -124,15 +125,8 @@ impl KernelCallbacks {
 
     /// Whether the current call is a call of the interrupt routine.
     pub fn is_in_interrupt(&self) -> bool {
-        let kernel = self.kernel.upgrade();
-        let call = CallGuard::current().map(|call| call.number);
-        // The driver may outlive the kernel, and may call this outside of any call.
-        let Some((kernel, call)) = kernel.zip(call) else { return false };
-        let state = kernel.state.lock();
-        state.adapters.get(self.adapter).is_some_and(|adapter| {
-            let mut runs = adapter.interrupts.runs.iter();
-            runs.any(|(number, run)| *number == call && matches!(run, InterruptRun::Isr(_)))
-        })
+        let isr = |run: &mut InterruptRun| matches!(run, InterruptRun::Isr { .. });
+        CallGuard::with_interrupt(self.adapter.serial(), isr).unwrap_or(false)
     }
 
     /// A routine of the driver begins under `DxgkCbSynchronizeExecution`, on this thread.
@@ -167,9 +161,11 @@ impl KernelCallbacks {
         // The driver may outlive the kernel.
         let Some(kernel) = self.kernel.upgrade() else { return };
         let state = &mut *kernel.state.lock();
-        // A driver may still report after its adapter has stopped.
-        let Some(adapter) = state.adapters.get_mut(self.adapter) else { return };
-        adapter.interrupts.note_dpc_notified();
+        CallGuard::with_interrupt(self.adapter.serial(), |run| {
+            if let InterruptRun::Dpc { notified, .. } = run {
+                *notified = true;
+            }
+        });
         kernel.complete_fences(state, self.adapter);
     }
 }
@@ -177,24 +173,31 @@ impl KernelCallbacks {
 impl Kernel {
     /// Records a report, and judges where it was made. Returns whether its node exists.
     fn note_report(&self, adapter: Id<Adapter>, cause: InterruptCause) -> bool {
-        self.note_report_locked(&mut self.state.lock(), adapter, cause)
+        let mut state = self.state.lock();
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(adapter) else { return false };
+        self.note_report_of(it, adapter, cause)
     }
 
-    fn note_report_locked(
+    /// The same, with the adapter found.
+    #[inline]
+    fn note_report_of(
         &self,
-        state: &mut KernelState,
+        it: &mut Adapter,
         adapter: Id<Adapter>,
         cause: InterruptCause,
     ) -> bool {
         let argument = "DxgkCbNotifyInterrupt";
-        // A driver may still report after its adapter has stopped.
-        let Some(it) = state.adapters.get_mut(adapter) else { return false };
         it.interrupts.dpc_unhandled = true;
         it.interrupts.note_synchronized_report();
-        if let Some(InterruptRun::Isr(run)) = it.interrupts.current_run() {
-            let late = run.vsync && cause != InterruptCause::Vsync;
-            run.some = true;
-            run.vsync |= cause == InterruptCause::Vsync;
+        let late = CallGuard::with_interrupt(adapter.serial(), |run| {
+            let InterruptRun::Isr { reported, vsync, .. } = run else { return None };
+            let late = *vsync && cause != InterruptCause::Vsync;
+            *reported = true;
+            *vsync |= cause == InterruptCause::Vsync;
+            Some(late)
+        });
+        if let Some(late) = late.flatten() {
             let broken = late.then(|| {
                 "the interrupt routine reported work of a node after a vsync, but reports \
                  of nodes come first"
@@ -241,7 +244,7 @@ impl Kernel {
         // The call itself logs a failure; the interrupt line has no caller to return it to.
         let _ = driver.interrupt_routine(at);
         if self.take_dpc(adapter.0) {
-            let _ = driver.dpc_routine(at);
+            let _ = driver.dpc_routine(at, self);
         }
         let mut state = self.state.lock();
         // The adapter is removed if the wait of its stop for this interrupt could not end.
@@ -320,6 +323,11 @@ impl Kernel {
 
     /// Queues the DPC. Returns false if it was already queued.
     pub(crate) fn queue_dpc(&self, adapter: Id<Adapter>) -> bool {
+        CallGuard::with_interrupt(adapter.serial(), |run| {
+            if let InterruptRun::Isr { queued, .. } = run {
+                *queued = true;
+            }
+        });
         let mut state = self.state.lock();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return false };

@@ -149,7 +149,7 @@ impl InterruptLine for AdapterInterruptLine {
         // The call itself logs a failure; the interrupt line has no caller to return it to.
         let _ = self.driver.interrupt_routine(at);
         if kernel.take_dpc(number) {
-            let _ = self.driver.dpc_routine(at);
+            let _ = self.driver.dpc_routine(at, &kernel);
         }
     }
 
@@ -607,6 +607,7 @@ impl Kernel {
         self.wait_until(at, about, |_| format!("the interrupts of {about}"), over);
     }
 
+    #[inline]
     pub(crate) fn take_dpc(&self, adapter: Id<Adapter>) -> bool {
         let mut state = self.state.lock();
         state

@@ -699,7 +699,7 @@ impl Kernel {
                 });
             }
             for batch in again {
-                self.complete_batch(state, adapter, batch, true);
+                self.complete_batch(state, adapter, *batch, true);
             }
             let nodes = state.adapters.get(adapter).map(|adapter| {
                 adapter.nodes.iter().map(crate::schedule::report::Node::subject).collect::<Vec<_>>()

@@ -3,7 +3,8 @@
 
 use crate::ddi::Driver;
 use crate::ddi::miniport::DriverResult;
-use flight::{CallGuard, Component, EventKind, RuleId, current_thread};
+use crate::kernel::Kernel;
+use flight::{CallGuard, Component, EventKind, InterruptRun, RuleId, current_thread};
 use smallvec::SmallVec;
 
 /// The interrupt state of an adapter.
@@ -13,8 +14,6 @@ pub(crate) struct Interrupts {
     pub(crate) pending: bool,
     /// An interrupt routine reported something, and no DPC has run since.
     pub(crate) dpc_unhandled: bool,
-    /// The interrupt routines and DPCs that have not returned.
-    pub(crate) runs: SmallVec<[(u32, InterruptRun); 1]>,
     /// Whether a vsync was reported since vsync reports were enabled. `None` while they are
     /// disabled.
     pub(crate) vsync: Option<bool>,
@@ -31,32 +30,6 @@ struct SynchronizedRun {
     queued: bool,
 }
 
-/// One run of an interrupt routine or a DPC.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum InterruptRun {
-    Isr(InterruptReport),
-    /// Whether it follows a report, and whether it called `DxgkCbNotifyDpc`.
-    Dpc {
-        follows: bool,
-        notified: bool,
-    },
-}
-
-/// The actions of an interrupt routine.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InterruptReport {
-    /// It has reported something.
-    pub(crate) some: bool,
-    /// It has reported a vsync.
-    pub(crate) vsync: bool,
-    /// It has queued the DPC.
-    pub(crate) queued: bool,
-}
-
-/// Removes a run from the list of runs when it drops, also when a driver unwinds. The call number
-/// is `None` after the removal.
-struct InterruptRunGuard<'a>(&'a Driver, Option<u32>);
-
 impl Driver {
     /// Runs the interrupt routine inside its call, and judges it when it has returned.
     ///
@@ -69,9 +42,8 @@ impl Driver {
     ) -> DriverResult<bool> {
         let count = self.hardware.interrupt_count();
         let own = self.hardware.interrupt_asserted();
-        let listed = self.begin_interrupt_run(|_| InterruptRun::Isr(InterruptReport::default()));
+        CallGuard::begin_interrupt(self.adapter.serial(), InterruptRun::ISR);
         let result = routine();
-        let run = listed.and_then(InterruptRunGuard::finish);
         if let (Some(own), Ok(claimed)) = (own, &result) {
             let remaining = self.hardware.interrupt_asserted() == Some(true);
             // Other threads of the driver acknowledge it, too, and the hardware may assert it again.
@@ -95,7 +67,7 @@ impl Driver {
             let broken = broken.map(|text| format!("the driver returned {text}"));
             self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
         }
-        if let Some(InterruptRun::Isr(InterruptReport { some: true, queued, .. })) = run {
+        if let Some(InterruptRun::Isr { reported: true, queued, .. }) = self.current_run() {
             let broken = (!queued).then(|| {
                 "the interrupt routine reported an interrupt, but did not queue the DPC before it \
                  returned"
@@ -107,16 +79,14 @@ impl Driver {
     }
 
     /// Runs the DPC inside its call, and judges it when it has returned.
-    pub(crate) fn run_dpc(&self, routine: impl FnOnce() -> DriverResult<()>) -> DriverResult<()> {
-        let listed = self.begin_interrupt_run(|it| {
-            it.pending = false;
-            it.unqueued_since = None;
-            InterruptRun::Dpc { follows: std::mem::take(&mut it.dpc_unhandled), notified: false }
-        });
+    pub(crate) fn run_dpc(
+        &self,
+        kernel: &Kernel,
+        routine: impl FnOnce() -> DriverResult<()>,
+    ) -> DriverResult<()> {
+        self.begin_dpc(kernel);
         let result = routine();
-        if let Some(InterruptRun::Dpc { follows: true, notified }) =
-            listed.and_then(InterruptRunGuard::finish)
-        {
+        if let Some(InterruptRun::Dpc { follows: true, notified }) = self.current_run() {
             let broken = (!notified).then(|| {
                 "the DPC behind a reported interrupt returned, but did not call DxgkCbNotifyDpc"
                     .to_owned()
@@ -155,53 +125,33 @@ impl Driver {
         }
     }
 
-    fn begin_interrupt_run(
-        &self,
-        run: impl FnOnce(&mut Interrupts) -> InterruptRun,
-    ) -> Option<InterruptRunGuard<'_>> {
-        let (kernel, call) = (self.kernel.upgrade()?, CallGuard::current()?);
+    /// The queued DPC starts, in this call.
+    fn begin_dpc(&self, kernel: &Kernel) {
         let mut state = kernel.state.lock();
-        let it = &mut state.adapters.get_mut(self.adapter)?.interrupts;
-        let run = run(it);
-        it.runs.push((call.number, run));
-        Some(InterruptRunGuard(self, Some(call.number)))
+        // The adapter may be removed.
+        let Some(it) = state.adapters.get_mut(self.adapter) else { return };
+        let follows = it.interrupts.begin_dpc();
+        let run = InterruptRun::Dpc { follows, notified: false };
+        CallGuard::begin_interrupt(self.adapter.serial(), run);
     }
 
+    /// The run of the current call.
+    fn current_run(&self) -> Option<InterruptRun> {
+        CallGuard::with_interrupt(self.adapter.serial(), |run| *run)
+    }
+
+    #[inline]
     pub(crate) fn judge(&self, rule: RuleId, argument: &'static str, broken: Option<String>) {
         self.log.judge(rule, Component::Driver, self.adapter.subject(), argument, broken);
     }
 }
 
-impl InterruptRunGuard<'_> {
-    /// Ends the run and returns what it did.
-    fn finish(mut self) -> Option<InterruptRun> {
-        self.remove()
-    }
-
-    fn remove(&mut self) -> Option<InterruptRun> {
-        let number = self.1.take()?;
-        let kernel = self.0.kernel.upgrade()?;
-        let mut state = kernel.state.lock();
-        let runs = &mut state.adapters.get_mut(self.0.adapter)?.interrupts.runs;
-        let argument = runs.iter().position(|pair| pair.0 == number)?;
-        Some(runs.remove(argument).1)
-    }
-}
-
-impl Drop for InterruptRunGuard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.1.is_some() {
-            self.remove();
-        }
-    }
-}
-
 impl Interrupts {
-    /// The run of the current driver call.
-    pub(crate) fn current_run(&mut self) -> Option<&mut InterruptRun> {
-        let call = CallGuard::current()?.number;
-        self.runs.iter_mut().find(|pair| pair.0 == call).map(|it| &mut it.1)
+    /// The queued DPC starts. Returns whether it follows a report.
+    fn begin_dpc(&mut self) -> bool {
+        self.pending = false;
+        self.unqueued_since = None;
+        std::mem::take(&mut self.dpc_unhandled)
     }
 
     /// A routine begins under `DxgkCbSynchronizeExecution` on this thread.
@@ -242,18 +192,8 @@ impl Interrupts {
         runs.find(|(on, _)| *on == thread).map(|(_, run)| run)
     }
 
-    /// The current DPC called `DxgkCbNotifyDpc`.
-    pub(crate) fn note_dpc_notified(&mut self) {
-        if let Some(InterruptRun::Dpc { notified, .. }) = self.current_run() {
-            *notified = true;
-        }
-    }
-
     /// The driver queues its DPC. Returns false if the DPC was already pending, or is refused.
     pub(crate) fn request_dpc(&mut self, refused: bool) -> bool {
-        if let Some(InterruptRun::Isr(it)) = self.current_run() {
-            it.queued = true;
-        }
         if let Some(it) = self.current_synchronized() {
             it.queued = true;
         }

@@ -411,6 +411,7 @@ impl DdiPermit<'_> {
         if let Some(kernel) = self.kernel.take() {
             kernel.release_keys(state, &self.keys);
         }
+        std::mem::forget(self); // It has nothing left to release.
     }
 }
 

@@ -5,7 +5,7 @@ use crate::base::id_list::Id;
 use crate::kernel::Kernel;
 use crate::memory::Paging;
 use crate::memory::{PagingBatch, PagingStep};
-use crate::schedule::report::InFlightPacket;
+use crate::schedule::report::{InFlightPacket, Node};
 use crate::state::KernelState;
 use flight::{EventKind, Fence};
 use std::collections::VecDeque;
@@ -27,13 +27,22 @@ impl Kernel {
     }
 
     /// Completes the rejected buffers that have no buffer before them any more.
+    #[expect(clippy::inline_always, reason = "a step of the path of one packet")]
+    #[inline(always)]
     pub(crate) fn complete_failed_batches(&self, state: &mut KernelState, adapter: Id<Adapter>) {
-        let error = |in_flight_packet: &InFlightPacket| {
-            in_flight_packet.batch.as_ref().is_some_and(|paging_batch| paging_batch.refused)
-        };
+        let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        // Mostly no driver has rejected one.
+        if nodes.unwrap_or_default().iter().any(Node::has_rejected_first) {
+            self.complete_rejected_batches(state, adapter);
+        }
+    }
+
+    fn complete_rejected_batches(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let mut over = Vec::new();
-        for node in state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes) {
-            while node.queue.front().is_some_and(error) {
+        // A driver may still report after its adapter has stopped.
+        let Some(it) = state.adapters.get_mut(adapter) else { return };
+        for node in &mut it.nodes {
+            while node.has_rejected_first() {
                 over.extend(
                     node.queue
                         .pop_front()
@@ -46,7 +55,7 @@ impl Kernel {
             if batch.switch {
                 self.switch_context(state, adapter, node, None);
             }
-            self.complete_batch(state, adapter, batch, true);
+            self.complete_batch(state, adapter, *batch, true);
         }
     }
 
@@ -192,7 +201,7 @@ impl Kernel {
                     .into_iter()
                     .partition(|in_flight_packet| in_flight_packet.batch.is_some());
             node.queue = others;
-            let batches: Vec<PagingBatch> =
+            let batches: Vec<Box<PagingBatch>> =
                 batches.into_iter().filter_map(|in_flight_packet| in_flight_packet.batch).collect();
             if batches.iter().any(|paging_batch| paging_batch.switch) {
                 node.lost_packets.clear();
@@ -205,7 +214,7 @@ impl Kernel {
             self.switch_context(state, adapter, node, None);
         }
         for batch in lost {
-            self.complete_batch(state, adapter, batch, true);
+            self.complete_batch(state, adapter, *batch, true);
         }
         self.complete_context_allocations(state);
         any

@@ -147,7 +147,14 @@ impl Kernel {
 
     /// Releases the memory of freed context allocations that no node can save into any more.
     /// Requests a switch where the context is current and idle.
+    #[inline]
     pub(crate) fn complete_context_allocations(&self, state: &mut KernelState) {
+        if !state.memory.freed_context_allocations.is_empty() {
+            self.complete_freed_allocations(state);
+        }
+    }
+
+    fn complete_freed_allocations(&self, state: &mut KernelState) {
         let mut waiting = Vec::new();
         for number in std::mem::take(&mut state.memory.freed_context_allocations) {
             match state.context_allocation_use(number) {

@@ -40,10 +40,7 @@ impl KernelState {
         (it.location, it.has_content) = (Location::System, true);
         // WINDOWS: existing memory stays where it is, and the GPU reaches it through an aperture
         // (our reading). If the driver supports none, paging operations copy the bytes.
-        let numbered = (1..).zip(&memory.segments);
-        let apertures = numbered.filter(|(_, segment)| segment.info.flags.aperture);
-        let apertures = SegmentSet::of(&apertures.map(|(number, _)| number).collect::<Vec<_>>());
-        let possible = SegmentSet(it.requirements.segments.0 & apertures.0);
+        let possible = SegmentSet(it.requirements.segments.0 & memory.apertures.0);
         if !possible.is_empty() {
             it.requirements.segments = possible;
             for preferred in &mut it.requirements.preferred {

@@ -66,10 +66,14 @@ impl Kernel {
     }
 
     /// Puts offers into effect whose earlier work has completed.
+    #[inline]
     pub(crate) fn complete_offers(&self, state: &mut KernelState, adapter: Id<Adapter>) {
-        if state.memory.offers.is_empty() {
-            return;
+        if !state.memory.offers.is_empty() {
+            self.complete_listed_offers(state, adapter);
         }
+    }
+
+    fn complete_listed_offers(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let mut waiting = Vec::new();
         for it in std::mem::take(&mut state.memory.offers) {
             let passed = |queue_point: &QueuePoint| state.is_work_done(adapter, *queue_point);

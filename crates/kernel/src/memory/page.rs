@@ -530,7 +530,7 @@ impl Kernel {
                 switch: switch.is_some(),
                 refused: false,
             };
-            let batch = Some(batch);
+            let batch = Some(Box::new(batch));
             node.queue.push_back(InFlightPacket { fence, of: None, batch, lost: false });
             let (paging, switch) = (number.subject(), switch.is_some());
             self.log.emit(subject, || EventKind::PagingSubmitted {

@@ -79,6 +79,13 @@ impl Node {
         all.any(|(context, device)| mine(context, device))
     }
 
+    /// Whether its oldest packet is a paging buffer that the driver has rejected.
+    #[inline]
+    pub(crate) fn has_rejected_first(&self) -> bool {
+        let batch = self.queue.front().and_then(|packet| packet.batch.as_ref());
+        batch.is_some_and(|batch| batch.refused)
+    }
+
     /// Whether packets can be submitted to it now.
     pub(crate) fn accepts_packets(&self) -> bool {
         self.preemption.is_none() && self.resubmit.is_empty()

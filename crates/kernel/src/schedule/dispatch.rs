@@ -10,12 +10,17 @@
 //! 3. A submitted item stays in `submitted` until it is done. An item that a node gives back
 //!    returns to the front of the queue unchanged.
 
+#![expect(clippy::inline_always, reason = "steps of the path of one packet")]
+
+mod queue;
 mod send;
+
+pub use queue::PacketCounts;
+pub(crate) use queue::{ContextQueue, PacketPayload, QueueItem};
 
 use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
-use crate::ddi::miniport::DriverContext;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
@@ -23,161 +28,9 @@ use crate::lifetime::process::ProcessId;
 use crate::memory::place::PagingPlan;
 use crate::objects::device_access::RundownGuard;
 use crate::objects::handle_table::Handle;
-use crate::schedule::render::RenderPacket;
-use crate::schedule::submit::SubmittedCommands;
 use crate::state::KernelState;
 use crate::sync::SyncPoints;
-use crate::sync::waits::SyncPoint;
-use flight::{EventKind, Fence, Passive, internal_error};
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-/// The unfinished items of a context.
-#[derive(Default)]
-pub(crate) struct ContextQueue {
-    /// Items that are not submitted, in order.
-    pending: VecDeque<QueueItem>,
-    /// Items that are submitted and not done, in order.
-    submitted: VecDeque<QueueItem>,
-    /// Number of packets ever queued.
-    pub(crate) queued: u64,
-    /// Number of packets that are over.
-    pub(crate) done: u64,
-    /// Number of submissions to the driver.
-    sent: u64,
-    /// Number of packets that the node completed.
-    completed: u64,
-    /// The context is in the list of runnable contexts.
-    runnable: bool,
-    /// Scheduling priority; higher values run first.
-    pub(crate) priority: i32,
-    /// Priority among the contexts of the process, which has no effect.
-    in_process_priority: i32,
-    /// Number of packets that will never be submitted and whose driver is not yet notified.
-    cancelling: u32,
-}
-
-/// Packets of a context or of several, since they were created.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PacketCounts {
-    /// Queued by clients.
-    pub queued: u64,
-    /// Submitted to the driver. A packet that is preempted is submitted again.
-    pub submitted: u64,
-    /// Completed by the node.
-    pub completed: u64,
-}
-
-impl PacketCounts {
-    pub(crate) fn add(&mut self, other: Self) {
-        self.queued += other.queued;
-        self.submitted += other.submitted;
-        self.completed += other.completed;
-    }
-}
-
-impl ContextQueue {
-    /// The packets of this context.
-    pub(crate) fn counts(&self) -> PacketCounts {
-        PacketCounts { queued: self.queued, submitted: self.sent, completed: self.completed }
-    }
-
-    /// A packet that counts as over was not completed: its device is lost.
-    pub(crate) fn uncount_completed(&mut self) {
-        self.completed -= 1;
-    }
-}
-
-/// One item of a queue.
-pub(crate) enum QueueItem {
-    Packet(u64, PacketPayload),
-    Wait(SyncPoints),
-    Signal(SyncPoints),
-}
-
-/// The contents of a packet.
-pub(crate) enum PacketPayload {
-    /// Commands at GPU virtual addresses.
-    Virtual(Arc<SubmittedCommands>),
-    /// Commands with lists.
-    Render(Id<RenderPacket>),
-}
-
-/// A packet that is being submitted.
-struct SubmittedPacket {
-    node: usize,
-    fence: Fence,
-    driver_handle: Arc<DriverContext>,
-    payload: PacketPayload,
-}
-
-impl ContextQueue {
-    /// Whether no item is left.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pending.is_empty() && self.submitted.is_empty() && self.cancelling == 0
-    }
-
-    /// Whether an item is not submitted yet.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
-    fn has_packet_first(&self) -> bool {
-        matches!(self.pending.front(), Some(QueueItem::Packet(..)))
-    }
-
-    /// The packet with lists at the front, if there is one.
-    fn first_render_packet(&self) -> Option<Id<RenderPacket>> {
-        match self.pending.front() {
-            Some(QueueItem::Packet(_, PacketPayload::Render(it))) => Some(*it),
-            _ => None,
-        }
-    }
-
-    /// The submitted packet without lists at this index.
-    pub(crate) fn submitted_packet(&self, place: usize) -> Option<Arc<SubmittedCommands>> {
-        let payload = |queue_item: &QueueItem| match queue_item {
-            QueueItem::Packet(_, payload) => Some(payload.resubmission()),
-            QueueItem::Wait(_) | QueueItem::Signal(_) => None,
-        };
-        match self.submitted.iter().filter_map(payload).nth(place)? {
-            PacketPayload::Virtual(it) => Some(it),
-            PacketPayload::Render(_) => None,
-        }
-    }
-
-    /// The wait at the front, if nothing before it is left to be done.
-    pub(crate) fn blocking_wait(&self) -> Option<&SyncPoints> {
-        let free = self.submitted.is_empty() && self.cancelling == 0;
-        self.first_wait().filter(|_| free)
-    }
-
-    /// Whether a signal of this object is queued.
-    pub(crate) fn has_signal(&self, point: SyncPoint) -> bool {
-        let signals = |item: &QueueItem| match item {
-            QueueItem::Signal(points) => points.contains(point),
-            QueueItem::Packet(..) | QueueItem::Wait(_) => false,
-        };
-        self.pending.iter().chain(&self.submitted).any(signals)
-    }
-
-    /// The wait at the front, if there is one.
-    pub(crate) fn first_wait(&self) -> Option<&SyncPoints> {
-        match self.pending.front() {
-            Some(QueueItem::Wait(it)) => Some(it),
-            _ => None,
-        }
-    }
-}
-
-impl PacketPayload {
-    pub(crate) fn resubmission(&self) -> PacketPayload {
-        match self {
-            PacketPayload::Virtual(it) => PacketPayload::Virtual(it.clone()),
-            PacketPayload::Render(it) => PacketPayload::Render(*it),
-        }
-    }
-}
+use flight::{EventKind, Passive, internal_error};
 
 impl Kernel {
     /// Has a context wait before it does what it is given from now on.
@@ -248,6 +101,7 @@ impl Kernel {
     }
 
     /// The same, with the state locked.
+    #[inline(always)]
     pub(crate) fn enter_context_locked(
         &self,
         state: &mut KernelState,
@@ -267,6 +121,7 @@ impl Kernel {
     }
 
     /// The same, with the state locked.
+    #[inline(always)]
     pub(crate) fn leave_context_locked(
         state: &mut KernelState,
         number: Id<Context>,
@@ -275,8 +130,10 @@ impl Kernel {
         // The context is removed already if the wait of its end for this call could not end.
         if let Some(it) = state.contexts.get_mut(number) {
             it.active_calls -= 1;
+            if it.holds_extents() {
+                state.release_idle_context(guard.adapter, number);
+            }
         }
-        state.release_idle_context(guard.adapter, number);
         // It wakes all who wait.
         guard.release(state);
     }
@@ -296,6 +153,7 @@ impl Kernel {
 
     /// Fails unless a packet can be queued on the context. Pages in and holds the context
     /// allocations.
+    #[inline(always)]
     pub(crate) fn may_queue(
         &self,
         state: &mut KernelState,
@@ -305,15 +163,15 @@ impl Kernel {
     ) -> Result<(), KernelError> {
         // Check again after the wait.
         state.check_working(guard.device)?;
-        let removed = KernelError::Removed(guard.subject());
-        let it = state.contexts.get(number).ok_or(removed)?;
+        let removed = || KernelError::Removed(guard.subject());
+        let it = state.contexts.get(number).ok_or_else(removed)?;
         match (payload, &it.lists) {
             (PacketPayload::Virtual(_), Some(_)) => {
                 return Err(KernelError::HasLists(number.subject()));
             }
             (PacketPayload::Render(_), None) => return Err(KernelError::NoLists(number.subject())),
             (PacketPayload::Virtual(given), None) => {
-                let (bytes, limit) = (given.packet.private.len(), it.private_size);
+                let (bytes, limit) = (given.private.len(), it.private_size);
                 if bytes > limit as usize {
                     return Err(KernelError::PrivateDataTooLarge { bytes, limit });
                 }
@@ -324,6 +182,7 @@ impl Kernel {
     }
 
     /// Puts a packet at the end of a context's queue.
+    #[inline(always)]
     pub(crate) fn push_packet(
         &self,
         state: &mut KernelState,
@@ -333,10 +192,10 @@ impl Kernel {
         let it = &mut state.contexts[number];
         it.queue.queued += 1;
         it.in_flight += 1;
-        let (packet, first) = (it.queue.queued, it.in_flight == 1);
+        let (packet, device, first) = (it.queue.queued, it.device, it.in_flight == 1);
         it.queue.pending.push_back(QueueItem::Packet(packet, payload));
         if first {
-            state.mark_busy(number);
+            state.devices[device].add_busy(number);
         }
         self.log.emit(number.subject(), || EventKind::PacketQueued { packet });
         self.advance_queue(state, number);
@@ -405,7 +264,20 @@ impl Kernel {
     }
 
     /// Plans page-ins for all context allocations of a context, and holds them.
+    #[inline(always)]
     fn plan_context_allocations(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        context: Id<Context>,
+    ) -> Result<(), KernelError> {
+        if !state.has_context_allocations() {
+            return Ok(());
+        }
+        self.hold_context_allocations(state, adapter, context)
+    }
+
+    fn hold_context_allocations(
         &self,
         state: &mut KernelState,
         adapter: Id<Adapter>,
@@ -439,7 +311,17 @@ impl Kernel {
 
     /// Processes the waits and signals at the front of a queue. Returns whether a packet is at the
     /// front then.
+    #[inline]
     fn advance_queue(&self, state: &mut KernelState, context: Id<Context>) -> bool {
+        // The context may have ended meanwhile.
+        match state.contexts.get(context).and_then(|context| context.queue.pending.front()) {
+            None => false,
+            Some(QueueItem::Packet(..)) => true,
+            Some(QueueItem::Wait(_) | QueueItem::Signal(_)) => self.advance_items(state, context),
+        }
+    }
+
+    fn advance_items(&self, state: &mut KernelState, context: Id<Context>) -> bool {
         loop {
             // The context may have ended meanwhile.
             let Some(it) = state.contexts.get_mut(context) else { return false };
@@ -507,6 +389,7 @@ impl Kernel {
 
     /// Completes the first submitted packet of a context, and runs the signals behind it. Returns
     /// the packet's number.
+    #[inline(always)]
     pub(crate) fn complete_submitted(&self, state: &mut KernelState, context: Id<Context>) -> u64 {
         let it = &mut state.contexts[context];
         let (number, listed) = match it.queue.submitted.pop_front() {
@@ -520,8 +403,9 @@ impl Kernel {
         it.queue.done += 1;
         it.queue.completed += 1;
         it.in_flight -= 1;
-        if it.in_flight == 0 {
-            state.mark_busy(context);
+        let (device, last) = (it.device, it.in_flight == 0);
+        if last {
+            state.devices[device].remove_busy(context);
         }
         if let Some(listed) = listed {
             self.end_render_packet(state, listed);
@@ -542,6 +426,7 @@ impl Kernel {
     }
 
     /// Runs the signals directly behind the completed packets.
+    #[inline]
     pub(crate) fn signal_queued(&self, state: &mut KernelState, context: Id<Context>) {
         while let Some(it) = state.contexts.get_mut(context)
             && let Some(QueueItem::Signal(_)) = it.queue.submitted.front()
@@ -583,7 +468,8 @@ impl Kernel {
         let queue = std::mem::take(&mut it.queue.pending);
         it.queue.done = it.queue.queued;
         it.in_flight = 0;
-        state.mark_busy(context);
+        let device = it.device;
+        state.devices[device].remove_busy(context);
         for item in sent {
             match item {
                 QueueItem::Wait(points) => self.cancel_points(state, Some(context), &points),
@@ -594,7 +480,6 @@ impl Kernel {
                 QueueItem::Packet(_, payload) => self.release_payload(state, &payload),
             }
         }
-        let device = state.contexts[context].device;
         let adapter = state.adapters.get(state.devices[device].adapter);
         let cancellation =
             adapter.is_some_and(|adapter| adapter.scheduling.cancellation && adapter.is_running());
@@ -623,21 +508,28 @@ impl Kernel {
     }
 }
 
-impl KernelState {
-    /// Updates the device's list of busy contexts for this context.
-    fn mark_busy(&mut self, context: Id<Context>) {
-        let it = &self.contexts[context];
-        let (busy, device) = (it.in_flight > 0, it.device);
-        let it = &mut self.devices[device];
-        match it.busy.binary_search(&context) {
-            Err(place) if busy => it.busy.insert(place, context),
-            Ok(place) if !busy => {
-                it.busy.remove(place);
-            }
-            _ => (),
+impl Device {
+    /// Adds a context to the list of those with packets.
+    fn add_busy(&mut self, context: Id<Context>) {
+        // Mostly it is the only one, or the newest.
+        if self.busy.last().is_none_or(|last| *last < context) {
+            self.busy.push(context);
+        } else if let Err(place) = self.busy.binary_search(&context) {
+            self.busy.insert(place, context);
         }
     }
 
+    /// Removes a context from the list of those with packets.
+    fn remove_busy(&mut self, context: Id<Context>) {
+        if self.busy.last() == Some(&context) {
+            self.busy.pop();
+        } else if let Ok(place) = self.busy.binary_search(&context) {
+            self.busy.remove(place);
+        }
+    }
+}
+
+impl KernelState {
     /// Whether the front item of a context is a packet that can be submitted now.
     fn may_submit(&self, context: Id<Context>) -> bool {
         self.is_next(context) && self.is_ready(context)
@@ -645,20 +537,18 @@ impl KernelState {
 
     /// Whether the front item of a context is a packet whose allocations are resident and whose
     /// node accepts packets.
+    #[inline(always)]
     fn is_next(&self, context: Id<Context>) -> bool {
         // The context may have ended meanwhile.
         let Some(it) = self.contexts.get(context) else { return false };
+        let Some(packet) = it.queue.first_packet() else { return false };
         let device = &self.devices[it.device];
         let node = self.adapters.get(device.adapter).and_then(|on| on.nodes.get(it.node));
-        it.queue.has_packet_first()
-            && !it.changing_root
+        !it.changing_root
             && device.lost.is_none()
             && !self.is_reset_pending(device.adapter)
             && node.is_some_and(crate::schedule::report::Node::accepts_packets)
-            && it
-                .queue
-                .first_render_packet()
-                .is_none_or(|render_packet| self.is_packet_resident(render_packet))
+            && packet.render_packet().is_none_or(|packet| self.is_packet_resident(packet))
     }
 
     /// The runnable contexts, highest priority first.

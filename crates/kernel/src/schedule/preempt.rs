@@ -14,7 +14,7 @@ use crate::ddi::operation::SubmitPagingArgs;
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
-use crate::schedule::report::InFlightPacket;
+use crate::schedule::report::{InFlightPacket, Node};
 use crate::state::KernelState;
 use flight::{Component, DeviceLevel, EventKind, Fence, Kind, Passive, RuleId, Subject, invariant};
 use std::collections::{BTreeMap, VecDeque};
@@ -79,6 +79,14 @@ impl Preemption {
     }
 }
 
+impl Node {
+    /// Whether its driver has reported that the node was preempted.
+    #[inline]
+    pub(crate) fn is_preempted(&self) -> bool {
+        self.preemption.is_some_and(|preemption| preemption.last.is_some())
+    }
+}
+
 impl Kernel {
     /// Preempts a node, also an idle one, if its driver supports preemption.
     ///
@@ -124,10 +132,14 @@ impl Kernel {
 
     /// Preempts the context's node if packets of a lower priority are ahead of the context's new
     /// packet.
+    #[inline]
     pub(crate) fn preempt_for_priority(&self, state: &mut KernelState, context: Id<Context>) {
-        if !state.schedule.has_priorities {
-            return;
+        if state.schedule.has_priorities {
+            self.preempt_lower_priority(state, context);
         }
+    }
+
+    fn preempt_lower_priority(&self, state: &mut KernelState, context: Id<Context>) {
         let it = &state.contexts[context];
         let (node, priority, device) = (it.node, it.queue.priority, it.device);
         let adapter = state.devices[device].adapter;
@@ -339,11 +351,19 @@ impl Kernel {
     }
 
     /// Completes the reported preemptions of an adapter: the packets are queued again.
+    #[inline]
     pub(crate) fn complete_preemption(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        if nodes.unwrap_or_default().iter().any(Node::is_preempted) {
+            self.requeue_preempted(state, adapter);
+        }
+    }
+
+    fn requeue_preempted(&self, state: &mut KernelState, adapter: Id<Adapter>) {
         let count = state.adapters.get(adapter).map_or(0, |adapter| adapter.nodes.len());
         for index in 0..count {
             let node = invariant(state.node_mut(adapter, index), "the nodes were just counted");
-            if node.preemption.and_then(|preemption| preemption.last).is_none() {
+            if !node.is_preempted() {
                 continue;
             }
             node.preemption = None;
@@ -391,7 +411,7 @@ impl Kernel {
     pub(crate) fn judge_reset_complete(
         &self,
         adapter: Id<Adapter>,
-        node: &crate::schedule::report::Node,
+        node: &Node,
         message: Fence,
         argument: &'static str,
     ) {
@@ -410,11 +430,7 @@ impl Kernel {
 }
 
 impl KernelState {
-    pub(crate) fn node_mut(
-        &mut self,
-        adapter: Id<Adapter>,
-        node: usize,
-    ) -> Option<&mut crate::schedule::report::Node> {
+    pub(crate) fn node_mut(&mut self, adapter: Id<Adapter>, node: usize) -> Option<&mut Node> {
         self.adapters.get_mut(adapter)?.nodes.get_mut(node)
     }
 

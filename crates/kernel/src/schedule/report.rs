@@ -7,11 +7,12 @@
 //! 2. An interrupt report only records a fence. [`Kernel::complete_fences`] completes the recorded
 //!    fences.
 
+#![expect(clippy::inline_always, reason = "steps of the path of one packet")]
+
 use crate::adapter::start::Adapter;
 use crate::adapter::start::AdapterId;
 use crate::adapter::tdr::TimeoutWatch;
 use crate::base::id_list::Id;
-use crate::base::id_list::IdList;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
@@ -25,15 +26,11 @@ use crate::state::KernelState;
 use flight::{
     Component, DeviceLevel, EventKind, Fence, HardwareModel, Kind, Passive, RuleId, Subject,
 };
-use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Number of DPCs without a step of the hardware between them that counts as endless.
 pub(crate) const MAX_DPCS: u32 = 1000;
-
-/// A list of nearly always one element, without a heap allocation.
-type SmallList<T> = SmallVec<[T; 1]>;
 
 /// An engine's queue.
 pub(crate) struct Node {
@@ -85,8 +82,8 @@ pub(crate) struct InFlightPacket {
     pub(crate) fence: Fence,
     /// Its context and device; `None` for the kernel's own paging work.
     pub(crate) of: Option<(Id<Context>, Id<Device>)>,
-    /// The paging work that it does.
-    pub(crate) batch: Option<PagingBatch>,
+    /// The paging work that it does. Few packets do, so it is not part of the packet.
+    pub(crate) batch: Option<Box<PagingBatch>>,
     /// It counts as done because its device is lost.
     pub(crate) lost: bool,
 }
@@ -138,6 +135,10 @@ impl Node {
         // completed, but may be reported.
         let distance = |fence: Fence| fence.distance_from(self.passed);
         let here = |queue: &VecDeque<InFlightPacket>| {
+            // Mostly it is the newest.
+            if queue.back().is_some_and(|newest| newest.fence == fence) {
+                return true;
+            }
             queue
                 .binary_search_by_key(&distance(fence), |in_flight_packet| {
                     distance(in_flight_packet.fence)
@@ -155,14 +156,20 @@ impl Node {
     }
 
     /// Takes out the oldest packet that the completed fence covers.
+    #[inline]
     fn take_done(&mut self) -> Option<InFlightPacket> {
         let age = |packet: &InFlightPacket| {
             let covered = self.passed.covers(packet.fence);
             covered.then(|| self.passed.distance_from(packet.fence))
         };
         let queued = self.queue.front().and_then(age);
-        let ages = (0..).zip(&self.lost_packets);
-        let lost = ages.filter_map(|(place, packet)| Some((age(packet)?, place))).max();
+        // Mostly no device is lost.
+        let lost = if self.lost_packets.is_empty() {
+            None
+        } else {
+            let ages = (0..).zip(&self.lost_packets);
+            ages.filter_map(|(place, packet)| Some((age(packet)?, place))).max()
+        };
         match (queued, lost) {
             (queued, Some((age, place))) if queued.is_none_or(|queued| queued < age) => {
                 self.lost_packets.remove(place)
@@ -174,7 +181,11 @@ impl Node {
 }
 
 /// Inserts an id into a sorted list, unless it is in the list.
-fn push_distinct(list: &mut IdList<Device>, number: Id<Device>) {
+#[inline]
+fn push_distinct(list: &mut Vec<Id<Device>>, number: Id<Device>) {
+    if list.last() == Some(&number) {
+        return;
+    }
     if let Err(place) = list.binary_search(&number) {
         list.insert(place, number);
     }
@@ -183,16 +194,15 @@ fn push_distinct(list: &mut IdList<Device>, number: Id<Device>) {
 impl Kernel {
     /// Records a fence that a driver reports. A fence that was not submitted is a finding and is
     /// ignored.
-    pub(crate) fn report_fence(
+    #[inline(always)]
+    pub(crate) fn report_fence_of(
         &self,
-        state: &mut KernelState,
+        it: &mut Adapter,
         _at: &mut DeviceLevel,
         adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
     ) {
-        // A driver may still report after its adapter has stopped.
-        let Some(it) = state.adapters.get_mut(adapter) else { return };
         let nodes = it.nodes.len();
         let Some(node) = it.nodes.get_mut(node as usize) else {
             let message =
@@ -235,14 +245,18 @@ impl Kernel {
         if let Some(it) = it.filter(known) {
             it.faults.push((fence, touched));
         }
-        self.report_fence(state, at, adapter, node, fence);
+        // A driver may still report after its adapter has stopped.
+        if let Some(it) = state.adapters.get_mut(adapter) {
+            self.report_fence_of(it, at, adapter, node, fence);
+        }
     }
 
     /// Completes all reported fences, and wakes the threads and contexts that wait for them.
     pub(crate) fn complete_fences(&self, state: &mut KernelState, adapter: Id<Adapter>) {
-        let mut done: SmallList<(Subject, InFlightPacket)> = SmallList::new();
         // A driver may still report after its adapter has stopped.
         let Some(it) = state.adapters.get_mut(adapter) else { return };
+        let has_memory = it.memory.is_some();
+        let mut done = std::mem::take(&mut state.schedule.completed);
         for node in &mut it.nodes {
             if node.passed == node.reported {
                 continue;
@@ -254,14 +268,15 @@ impl Kernel {
                 done.push((node.subject(), packet));
             }
         }
-        let (mut devices, mut faulted): (IdList<Device>, IdList<Device>) =
-            (IdList::new(), IdList::new());
-        for (node, mut packet) in done {
+        let mut devices = std::mem::take(&mut state.schedule.completed_devices);
+        let mut faulted = Vec::new();
+        for (node, packet) in &mut done {
+            let node = *node;
             if let Some(batch) = packet.batch.take() {
                 if batch.switch {
                     self.switch_context(state, adapter, node, None);
                 }
-                self.complete_batch(state, adapter, batch, false);
+                self.complete_batch(state, adapter, *batch, false);
                 continue;
             }
             let (context, device) = packet.client();
@@ -270,14 +285,16 @@ impl Kernel {
                 continue;
             }
             push_distinct(&mut devices, device);
-            if self.complete_faulted(state, adapter, node, &packet) {
+            if has_memory && self.complete_faulted(state, adapter, node, packet) {
                 push_distinct(&mut faulted, device);
             }
             self.switch_context(state, adapter, node, Some((context, device)));
-            self.finish_packet(state, node, &packet);
+            self.finish_packet(state, node, packet);
         }
+        done.clear();
+        state.schedule.completed = done;
         // Only now, so that completed packets end normally.
-        for device in faulted {
+        for &device in &faulted {
             self.device_lost(state, device, DeviceLoss::PageFault);
         }
         self.complete_failed_batches(state, adapter);
@@ -288,9 +305,11 @@ impl Kernel {
         if state.has_unbuilt_paging(adapter) {
             self.wake_one(&self.work_available);
         }
-        for device in devices {
+        for &device in &devices {
             self.device_work_passed(state, device);
         }
+        devices.clear();
+        state.schedule.completed_devices = devices;
     }
 
     /// Whether a packet accessed memory that was not resident, which loses its device.
@@ -303,9 +322,6 @@ impl Kernel {
         node: Subject,
         packet: &InFlightPacket,
     ) -> bool {
-        if state.adapter_memory(adapter).is_none() {
-            return false;
-        }
         let nodes =
             state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes);
         let it = nodes.into_iter().find(|found| found.subject() == node);
@@ -319,6 +335,7 @@ impl Kernel {
     }
 
     /// Ends a packet that is done, or counts as done.
+    #[inline(always)]
     pub(crate) fn finish_packet(
         &self,
         state: &mut KernelState,
@@ -416,7 +433,7 @@ impl Kernel {
         let late = pressed && self.is_out_of_turn(&driver.hardware, dpc, adapter);
         if dpc {
             // The call itself logs a failure; there is no caller to return it to.
-            let _ = driver.dpc_routine(at);
+            let _ = driver.dpc_routine(at, self);
         } else if busy && !late {
             driver.hardware.step(at, &*line);
         }

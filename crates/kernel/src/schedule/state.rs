@@ -10,8 +10,11 @@
 
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::context::Context;
+use crate::lifetime::device::Device;
 use crate::schedule::dispatch::PacketPayload;
 use crate::schedule::render::RenderPacket;
+use crate::schedule::report::InFlightPacket;
+use flight::Subject;
 use std::collections::VecDeque;
 
 /// Scheduling, of all adapters.
@@ -29,6 +32,10 @@ pub(crate) struct ScheduleState {
     pub(super) held_back: bool,
     /// Contexts that are being advanced, one after the other.
     pub(super) advancing: Vec<Id<Context>>,
+    /// Empty, with room for the packets that one DPC completes, each with its node.
+    pub(super) completed: Vec<(Subject, InFlightPacket)>,
+    /// Empty, with room for their devices.
+    pub(super) completed_devices: Vec<Id<Device>>,
 }
 
 impl ScheduleState {

@@ -13,7 +13,9 @@ use crate::schedule::dispatch::PacketPayload;
 use crate::state::KernelState;
 use flight::{Component, Fence, MemoryWrite, Passive, RuleId};
 use smallvec::SmallVec;
-use std::sync::Arc;
+
+/// A packet's private data. Up to 32 bytes need no heap.
+pub type PacketData = SmallVec<[u8; 32]>;
 
 /// Work for a context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,16 +25,27 @@ pub struct Packet {
     /// Size of the commands in bytes.
     pub length: u32,
     /// The client's private data.
-    pub private: Vec<u8>,
+    pub private: PacketData,
     /// Handles of the primaries that the commands write (`WrittenPrimaries`).
     pub primaries: Vec<Handle>,
 }
 
 /// A packet with its handles resolved.
+#[derive(Clone)]
 pub(crate) struct SubmittedCommands {
-    pub(crate) packet: Packet,
+    pub(crate) commands: u64,
+    pub(crate) length: u32,
+    pub(crate) private: PacketData,
     /// The primaries that the client declared as written.
     primaries: Vec<Id<Allocation>>,
+}
+
+impl SubmittedCommands {
+    /// A copy of the private data. A clone of such a list is made byte by byte.
+    #[inline]
+    pub(crate) fn copy_private(&self) -> PacketData {
+        SmallVec::from_slice(&self.private)
+    }
 }
 
 impl Kernel {
@@ -64,38 +77,41 @@ impl Kernel {
         // Declared before the state guard: a guard of a device that drops locks the state.
         let mut entered = SmallVec::<[(Id<Context>, RundownGuard<'_>); 1]>::new();
         let mut state = self.state.lock();
-        let all = contexts.iter().try_for_each(|context| {
-            entered.push(self.enter_context_locked(&mut state, process, *context)?);
-            Ok(())
-        });
-        let mut result = all.and_then(|()| self.queue_all(&mut state, process, &entered, packet));
+        let mut result = self.queue_all(&mut state, process, contexts, packet, &mut entered);
         if result.is_ok() {
             for (number, guard) in &entered {
                 let sent;
                 (state, sent) = self.submit_ready_locked(at, state, process.0, *number, guard);
-                result = result.and(sent);
+                if sent.is_err() && result.is_ok() {
+                    result = sent;
+                }
             }
         }
-        for (number, guard) in entered {
+        while let Some((number, guard)) = entered.pop() {
             Self::leave_context_locked(&mut state, number, guard);
         }
         result
     }
 
-    fn queue_all(
-        &self,
+    /// Enters the contexts and queues a packet on all of them, or on none.
+    fn queue_all<'k>(
+        &'k self,
         state: &mut KernelState,
         process: ProcessId,
-        entered: &[(Id<Context>, RundownGuard<'_>)],
+        contexts: &[Handle],
         packet: Packet,
+        entered: &mut SmallVec<[(Id<Context>, RundownGuard<'k>); 1]>,
     ) -> Result<(), KernelError> {
-        let payload = PacketPayload::Virtual(Arc::new(state.check_packet(process, packet)?));
-        for (number, guard) in entered {
+        for context in contexts {
+            entered.push(self.enter_context_locked(state, process, *context)?);
+        }
+        let payload = PacketPayload::Virtual(state.check_packet(process, packet)?);
+        for (number, guard) in &*entered {
             self.may_queue(state, *number, guard, &payload)?;
         }
         let Some(((last, _), others)) = entered.split_last() else { return Ok(()) };
         for (number, _) in others {
-            self.push_packet(state, *number, payload.resubmission());
+            self.push_packet(state, *number, payload.clone());
         }
         self.push_packet(state, *last, payload);
         Ok(())
@@ -138,13 +154,13 @@ impl KernelState {
         process: ProcessId,
         packet: Packet,
     ) -> Result<SubmittedCommands, KernelError> {
-        let named = packet.primaries.iter().enumerate().map(|(place, handle)| {
-            let argument = Argument::Allocation(place);
-            let view = self.resolve_view(process, argument, *handle)?;
-            Ok(self.views[view].allocation)
-        });
-        let primaries = named.collect::<Result<_, KernelError>>()?;
-        Ok(SubmittedCommands { packet, primaries })
+        let Packet { commands, length, private, primaries: named } = packet;
+        let mut primaries = Vec::with_capacity(named.len());
+        for (place, handle) in named.into_iter().enumerate() {
+            let view = self.resolve_view(process, Argument::Allocation(place), handle)?;
+            primaries.push(self.views[view].allocation);
+        }
+        Ok(SubmittedCommands { commands, length, private, primaries })
     }
 
     /// The packet with this fence on a node, and its context.
@@ -153,7 +169,7 @@ impl KernelState {
         adapter: Id<Adapter>,
         node: u32,
         fence: Fence,
-    ) -> Option<(Id<Context>, Arc<SubmittedCommands>)> {
+    ) -> Option<(Id<Context>, &SubmittedCommands)> {
         let queue = &self.adapters.get(adapter)?.nodes.get(node as usize)?.queue;
         let place = queue.iter().position(|in_flight_packet| in_flight_packet.fence == fence)?;
         let in_flight = queue.get(place).filter(|in_flight_packet| {

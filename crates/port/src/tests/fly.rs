@@ -453,8 +453,12 @@ fn life(kernel: &Kernel, at: &mut Passive, adapter: AdapterId) {
         ..CreateAllocationRequest::default()
     };
     kernel.create_allocations(at, process, request).unwrap();
-    let packet =
-        Packet { commands: 0x1_0000, length: 16, private: vec![1, 2, 3], ..Packet::default() };
+    let packet = Packet {
+        commands: 0x1_0000,
+        length: 16,
+        private: vec![1, 2, 3].into(),
+        ..Packet::default()
+    };
     kernel.submit(at, process, context, packet).unwrap();
     settle(kernel, at, adapter);
     let target = DestroyTarget::Resource(made.resource.unwrap());

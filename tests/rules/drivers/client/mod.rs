@@ -207,7 +207,7 @@ impl Client<'_> {
             let context =
                 [(); 2].map(|()| self.kernel.create_context(at, self.process, device, &args));
             let submit = |at: &mut Passive, context, commands: &[Command]| {
-                let packet = Packet { private: encode(commands), ..Packet::default() };
+                let packet = Packet { private: encode(commands).into(), ..Packet::default() };
                 let _ = self.kernel.submit(at, self.process, context, packet);
             };
             if let [Ok(one), Ok(two)] = context {
@@ -516,7 +516,7 @@ impl Client<'_> {
 
     /// Submits a packet and does not wait for it.
     pub(crate) fn submit(&self, at: &mut Passive, commands: &[Command]) {
-        let packet = Packet { private: encode(commands), ..Packet::default() };
+        let packet = Packet { private: encode(commands).into(), ..Packet::default() };
         if let Some(context) = self.context {
             let _ = self.kernel.submit(at, self.process, context, packet);
         }

@@ -16,6 +16,9 @@ use crate::state::KernelState;
 use flight::Subject;
 use flight::{Component, EventKind, Passive, RuleId};
 
+/// The context that a node runs, with its device; `None` if it runs none.
+type Running = Option<(Id<Context>, Id<Device>)>;
+
 impl Kernel {
     pub(crate) fn update_context_allocation(
         &self,
@@ -118,6 +121,8 @@ impl Kernel {
     }
 
     /// A node has another context current: the one before is at rest.
+    #[expect(clippy::inline_always, reason = "a step of the path of one packet")]
+    #[inline(always)]
     pub(crate) fn switch_context(
         &self,
         state: &mut KernelState,
@@ -125,18 +130,34 @@ impl Kernel {
         node: Subject,
         to: Option<(Id<Context>, Id<Device>)>,
     ) {
-        let has_memory = state.adapter_memory(adapter).is_some();
-        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
-        // A stopped adapter has no nodes.
-        let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
+        // The adapter may have stopped meanwhile; then it has no nodes.
+        let Some(on) = state.adapters.get_mut(adapter) else { return };
+        let Some(it) = on.nodes.iter_mut().find(|it| it.subject() == node) else { return };
         if to.is_none() {
             it.switching = false;
         }
         let before = std::mem::replace(&mut it.current, to);
-        let interrupted = std::mem::take(&mut it.interrupted);
-        if (before == to && interrupted.is_empty()) || !has_memory {
+        if before == to && it.interrupted.is_empty() {
             return;
         }
+        let interrupted = std::mem::take(&mut it.interrupted);
+        if on.memory.is_some() {
+            self.release_switched(state, adapter, node, (before, to), interrupted);
+        }
+    }
+
+    /// Releases what the contexts before a switch held.
+    fn release_switched(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        node: Subject,
+        (before, to): (Running, Running),
+        interrupted: Vec<(Id<Context>, Id<Device>)>,
+    ) {
+        let nodes = state.adapters.get_mut(adapter).into_iter().flat_map(|it| &mut it.nodes);
+        // A stopped adapter has no nodes.
+        let Some(it) = nodes.into_iter().find(|it| it.subject() == node) else { return };
         let held = std::mem::take(&mut it.held_extents);
         let (still_held, held): (Vec<_>, Vec<_>) =
             held.into_iter().partition(|(context, _)| it.may_save(|other, _| other == *context));
@@ -155,8 +176,7 @@ impl Kernel {
 impl KernelState {
     /// Makes a context's allocations evictable, if the context is not current on any node.
     pub(crate) fn release_idle_context(&mut self, adapter: Id<Adapter>, context: Id<Context>) {
-        let holds =
-            self.contexts.get(context).is_some_and(|context| !context.held_extents.is_empty());
+        let holds = self.contexts.get(context).is_some_and(Context::holds_extents);
         if holds && !self.is_current(adapter, context) {
             let held = std::mem::take(&mut self.contexts[context].held_extents);
             self.release_extents(held);
@@ -195,10 +215,18 @@ impl KernelState {
     }
 
     /// Whether all context allocations of a context are resident and held.
+    #[inline]
     pub(crate) fn is_ready(&self, context: Id<Context>) -> bool {
-        if self.memory.context_allocations.is_empty() {
-            return true;
-        }
+        !self.has_context_allocations() || self.are_allocations_ready(context)
+    }
+
+    /// Whether a driver has created a context allocation. Most create none.
+    #[inline]
+    pub(crate) fn has_context_allocations(&self) -> bool {
+        !self.memory.context_allocations.is_empty()
+    }
+
+    fn are_allocations_ready(&self, context: Id<Context>) -> bool {
         let held = self
             .contexts
             .get(context)
@@ -258,6 +286,14 @@ impl KernelState {
             }
             _ => None,
         }
+    }
+}
+
+impl Context {
+    /// Whether context allocations are held resident for it.
+    #[inline]
+    pub(crate) fn holds_extents(&self) -> bool {
+        !self.held_extents.is_empty()
     }
 }
 

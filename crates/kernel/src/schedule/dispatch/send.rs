@@ -1,21 +1,41 @@
 //! Sending queued packets to their nodes, and cancelling packets.
 
-use super::{PacketPayload, QueueItem, SubmittedPacket};
+use super::{PacketPayload, QueueItem};
+use crate::adapter::start::Adapter;
 use crate::base::error::KernelError;
 use crate::base::id_list::Id;
-use crate::ddi::miniport::{CancelCommandArgs, DriverError, SubmitCommandVirtualArgs};
+use crate::ddi::Driver;
+use crate::ddi::miniport::{
+    CancelCommandArgs, DriverContext, DriverError, SubmitCommandVirtualArgs,
+};
 use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
-use crate::lifetime::device::Device;
-use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::device::{Device, DeviceLoss};
 use crate::lifetime::process::Process;
 use crate::lock::StateGuard;
 use crate::objects::device_access::RundownGuard;
+use crate::schedule::render::RenderPacket;
 use crate::schedule::report::InFlightPacket;
+use crate::schedule::submit::PacketData;
 use crate::state::KernelState;
-use flight::{EventKind, Passive, internal_error, invariant};
+use flight::{EventKind, Fence, Passive, internal_error, invariant};
 use std::sync::Arc;
+
+/// A packet that is being submitted.
+struct SubmittedPacket {
+    device: Id<Device>,
+    node: usize,
+    fence: Fence,
+    driver_handle: Arc<DriverContext>,
+    contents: SubmittedContents,
+}
+
+/// What the driver is given of a packet: a copy, because the state is not locked meanwhile.
+enum SubmittedContents {
+    Virtual { commands: u64, length: u32, private: PacketData },
+    Render(Id<RenderPacket>),
+}
 
 impl Kernel {
     /// Submits all ready packets of a context, waiting for the permit.
@@ -30,6 +50,7 @@ impl Kernel {
     }
 
     /// The same with the state locked, before and after.
+    #[inline(always)]
     pub(crate) fn submit_ready_locked<'k>(
         &'k self,
         at: &mut Passive,
@@ -42,10 +63,15 @@ impl Kernel {
         loop {
             // The context may have ended meanwhile.
             let it = state.contexts.get(context);
-            if it.is_none_or(|context| !context.queue.has_packet_first()) {
+            let Some(first) = it.and_then(|context| context.queue.first_packet()) else {
                 return (state, Ok(()));
+            };
+            // What is checked below stays true while the state is locked; the page-ins of another
+            // packet may evict what this one uses.
+            let mut checked = first.render_packet().is_none();
+            if !checked {
+                self.page_in_first(&mut state, context);
             }
-            self.page_in_first(&mut state, context);
             if !state.is_next(context) {
                 // A worker submits it when its dependencies are ready.
                 self.make_runnable(&mut state, context);
@@ -59,6 +85,7 @@ impl Kernel {
             }
             if !state.is_ready(context) {
                 drop(state);
+                checked = false;
                 let about = context.subject();
                 let what = |_: &KernelState| format!("what {about} saves into");
                 let there = |state: &KernelState| {
@@ -72,11 +99,17 @@ impl Kernel {
                 state = self.state.lock();
             }
             let keys = ThreadingLevel::OneScheduler.keys(guard.adapter, driver.generation, process);
-            let (permit, held) = match self.acquire_permit_locked(at, state, keys) {
-                Ok(acquired) => acquired,
-                Err(why) => return (self.state.lock(), Err(why.into())),
+            let (permit, held) = if let Some(permit) = self.try_acquire_permit(&mut state, keys) {
+                (permit, state)
+            } else {
+                checked = false;
+                match self.acquire_permit_locked(at, state, keys) {
+                    Ok(acquired) => acquired,
+                    Err(why) => return (self.state.lock(), Err(why.into())),
+                }
             };
-            let sent = self.submit_with_permit(at, &permit, held, process, context);
+            let sent =
+                self.submit_with_permit(at, driver, &permit, held, (process, context), checked);
             // On failure the state is not locked.
             let (held, failure) = match sent {
                 Ok(held) => (held, None),
@@ -99,7 +132,7 @@ impl Kernel {
 
     fn try_submit_context(&self, at: &mut Passive, context: Id<Context>) -> bool {
         let permit; // Declared before the state guard, so that it is dropped after the guard.
-        let process = {
+        let (driver, process) = {
             let state = &mut *self.state.lock();
             self.page_in_first(state, context);
             if !state.is_next(context) {
@@ -118,15 +151,16 @@ impl Kernel {
                 }
                 return false;
             }
-            let generation = state.adapters[adapter].driver.generation;
-            let keys = ThreadingLevel::OneScheduler.keys(adapter, generation, process);
+            let driver = state.adapters[adapter].driver.clone();
+            let keys = ThreadingLevel::OneScheduler.keys(adapter, driver.generation, process);
             // A thread holds the permit: the context stays runnable.
             let Some(taken) = self.try_acquire_permit(state, keys) else { return false };
             permit = taken;
-            process
+            (driver, process)
         };
         // A failure loses the device; there is no caller to return it to.
-        let sent = self.submit_with_permit(at, &permit, self.state.lock(), process, context);
+        let (state, of) = (self.state.lock(), (process, context));
+        let sent = self.submit_with_permit(at, &driver, &permit, state, of, false);
         let mut state = sent.unwrap_or_else(|_| self.state.lock());
         state.clear_runnable_if_empty(context);
         permit.release(&mut state);
@@ -134,48 +168,51 @@ impl Kernel {
     }
 
     /// Plans page-ins for the allocations of the front packet.
+    #[inline]
     fn page_in_first(&self, state: &mut KernelState, context: Id<Context>) {
         // The context may have ended meanwhile.
         let Some(it) = state.contexts.get(context) else { return };
-        // Another item, or no item, is at the front.
-        let Some(packet) = it.queue.first_render_packet() else { return };
+        // A packet without lists, another item, or no item is at the front.
+        let first = it.queue.first_packet().and_then(PacketPayload::render_packet);
+        let Some(packet) = first else { return };
         if state.devices[it.device].lost.is_none() {
             self.page_in_render_packet(state, packet);
         }
     }
 
     /// Submits all ready packets, and returns with the state locked. The caller holds the
-    /// scheduler's permit key.
+    /// scheduler's permit key. `checked` is whether the first packet is known to be ready.
+    #[inline(always)]
     fn submit_with_permit<'k>(
         &'k self,
         at: &mut Passive,
+        driver: &Driver,
         permit: &DdiPermit<'_>,
         mut state: StateGuard<'k, KernelState>,
-        process: Id<Process>,
-        context: Id<Context>,
+        (process, context): (Id<Process>, Id<Context>),
+        mut checked: bool,
     ) -> Result<StateGuard<'k, KernelState>, KernelError> {
-        while let Some((device, driver, sent)) = self.take_first_packet(&mut state, context) {
+        while std::mem::take(&mut checked) || self.has_ready_packet(&mut state, context) {
+            // The context may be destroyed in the driver already.
+            let Some(sent) = self.take_first_packet(&mut state, context) else { break };
             drop(state);
             if let Some(observer) = self.observer.get() {
                 observer.packet_ran();
             }
-            let SubmittedPacket { node, fence, driver_handle, payload } = sent;
-            let index = node;
-            let node = u32::try_from(node).unwrap_or(u32::MAX);
-            let result = match &payload {
-                PacketPayload::Virtual(given) => {
-                    let packet = &given.packet;
+            let SubmittedPacket { device, node: index, fence, driver_handle, contents } = sent;
+            let result = match &contents {
+                SubmittedContents::Virtual { commands, length, private } => {
                     let submission = SubmitCommandVirtualArgs {
                         context: &driver_handle,
-                        node,
+                        node: u32::try_from(index).unwrap_or(u32::MAX),
                         fence,
-                        commands: packet.commands,
-                        length: packet.length,
-                        private: &packet.private,
+                        commands: *commands,
+                        length: *length,
+                        private,
                     };
                     driver.submit_command_virtual(at, permit, process, &submission)
                 }
-                PacketPayload::Render(it) => self.submit_render_packet(
+                SubmittedContents::Render(it) => self.submit_render_packet(
                     at,
                     permit,
                     process,
@@ -186,7 +223,7 @@ impl Kernel {
             };
             drop(driver_handle);
             state = self.state.lock();
-            self.note_submitted(&mut state, context);
+            self.note_submitted(&mut state, driver.adapter, context);
             if let Err(why) = result {
                 // WINDOWS: a packet that the driver fails puts its device in error, and its fence
                 // counts as done (documented for an invalid parameter).
@@ -202,39 +239,55 @@ impl Kernel {
     }
 
     /// Notes that the submitting thread has left the driver, so that the context can end.
-    fn note_submitted(&self, state: &mut KernelState, context: Id<Context>) {
+    fn note_submitted(&self, state: &mut KernelState, adapter: Id<Adapter>, context: Id<Context>) {
         let it = &mut state.contexts[context];
         it.active_calls -= 1;
-        let device = it.device;
-        let adapter = state.devices[device].adapter;
-        state.release_idle_context(adapter, context);
+        if it.holds_extents() {
+            state.release_idle_context(adapter, context);
+        }
         self.wake_all(state);
     }
 
-    /// Takes the front packet of a queue, if it can be submitted, and assigns its fence. The
-    /// context stays alive until the packet is submitted.
+    /// Whether the front item of a queue, when its waits and signals are processed, is a packet
+    /// that can be submitted now.
+    #[inline]
+    fn has_ready_packet(&self, state: &mut KernelState, context: Id<Context>) -> bool {
+        if !self.advance_queue(state, context) {
+            return false;
+        }
+        self.page_in_first(state, context);
+        state.may_submit(context)
+    }
+
+    /// Takes the front packet of a queue, which can be submitted, and assigns its fence. The
+    /// context stays alive until the packet is submitted. Returns `None` if the driver has
+    /// destroyed the context.
+    #[inline(always)]
     fn take_first_packet(
         &self,
         state: &mut KernelState,
         context: Id<Context>,
-    ) -> Option<(Id<Device>, Arc<crate::ddi::Driver>, SubmittedPacket)> {
-        if !self.advance_queue(state, context) {
-            return None;
-        }
-        self.page_in_first(state, context);
-        if !state.may_submit(context) {
-            return None;
-        }
+    ) -> Option<SubmittedPacket> {
         let it = &mut state.contexts[context];
-        // The context may be destroyed in the driver already.
         let (driver_handle, index, device) = (it.driver_handle.clone()?, it.node, it.device);
         let on = &mut state.adapters[state.devices[device].adapter];
-        let driver = on.driver.clone();
         let node = invariant(on.nodes.get_mut(index), "a packet is submitted to a node");
-        let Some(QueueItem::Packet(packet, payload)) = it.queue.pending.pop_front() else {
+        let Some(item) = it.queue.pending.pop_front() else {
             internal_error("a packet is at the front of a queue that may be submitted")
         };
-        it.queue.submitted.push_back(QueueItem::Packet(packet, payload.resubmission()));
+        let QueueItem::Packet(packet, payload) = &item else {
+            internal_error("a packet is at the front of a queue that may be submitted")
+        };
+        let packet = *packet;
+        let contents = match payload {
+            PacketPayload::Virtual(given) => SubmittedContents::Virtual {
+                commands: given.commands,
+                length: given.length,
+                private: given.copy_private(),
+            },
+            PacketPayload::Render(packet) => SubmittedContents::Render(*packet),
+        };
+        it.queue.submitted.push_back(item);
         it.active_calls += 1;
         it.queue.sent += 1;
         node.submitted = node.submitted.next();
@@ -248,7 +301,7 @@ impl Kernel {
         let of = context.subject();
         self.log.emit(of, || EventKind::PacketSubmitted { packet, node: subject, fence });
         self.advance_queue(state, context);
-        Some((device, driver, SubmittedPacket { node: index, fence, driver_handle, payload }))
+        Some(SubmittedPacket { device, node: index, fence, driver_handle, contents })
     }
 
     /// Notifies a driver of a packet that will never be submitted (`DxgkDdiCancelCommand`). Returns
@@ -284,8 +337,7 @@ impl Kernel {
             (driver, driver_handle, context, payload)
         };
         match &payload {
-            PacketPayload::Virtual(given) => {
-                let packet = &given.packet;
+            PacketPayload::Virtual(packet) => {
                 let cancelled = CancelCommandArgs {
                     context: &driver_handle,
                     commands: packet.commands,

@@ -144,24 +144,6 @@ impl PointerTrust {
     }
 }
 
-/// Runs `body`, in which pointers into the memory of this process are checked and these functions
-/// access it: for a caller whose call is made elsewhere.
-pub fn with_guard<R>(direct: DirectAccess, body: impl FnOnce() -> R) -> R {
-    PointerTrust::guarded_by(Some(direct)).during(body)
-}
-
-/// Reads a structure.
-///
-/// # Safety
-///
-/// The pointer is NULL or valid for reads of a `T`, unless the session is guarded. Every bit
-/// pattern is a valid `T`.
-pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
-    let mut value = MaybeUninit::<T>::uninit();
-    // SAFETY: The caller's contract.
-    unsafe { read_into(from, &mut value) }.copied()
-}
-
 /// As [`read`], to a place of the caller: a large structure is not copied again.
 ///
 /// # Safety
@@ -176,6 +158,26 @@ pub(crate) unsafe fn read_into<T: Copy>(
     unsafe { fetch(from.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
     // SAFETY: Every byte was fetched, and by the contract any bytes are a valid `T`.
     Ok(unsafe { value.assume_init_ref() })
+}
+
+/// Runs `body`, in which pointers into the memory of this process are checked and these functions
+/// access it: for a caller whose call is made elsewhere.
+pub fn with_guard<R>(direct: DirectAccess, body: impl FnOnce() -> R) -> R {
+    PointerTrust::guarded_by(Some(direct)).during(body)
+}
+
+/// Reads a structure.
+///
+/// # Safety
+///
+/// The pointer is NULL or valid for reads of a `T`, unless the session is guarded. Every bit
+/// pattern is a valid `T`.
+pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
+    let mut value = MaybeUninit::<T>::uninit();
+    // SAFETY: The caller's contract; `value` has the size of a `T`.
+    unsafe { fetch(from.cast(), value.as_mut_ptr().cast(), size_of::<T>()) }?;
+    // SAFETY: Every byte was fetched, and by the contract any bytes are a valid `T`.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// Reads a structure that receives results, and checks that it can be written.
@@ -224,15 +226,10 @@ fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<*mut T, NTSTATUS> {
 }
 
 /// As [`reserve`], for a list that is not on the heap while it is short.
-#[expect(clippy::inline_always, reason = "mostly it is a comparison")]
-#[inline(always)]
 fn reserve_small<T, const N: usize>(
     list: &mut SmallVec<[T; N]>,
     count: usize,
 ) -> Result<*mut T, NTSTATUS> {
-    if count <= N {
-        return Ok(list.as_mut_ptr()); // There is room without the heap.
-    }
     list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
     Ok(list.as_mut_ptr())
 }
@@ -264,7 +261,6 @@ unsafe fn fetch_list<T: Copy>(
 /// # Safety
 ///
 /// As for [`read_list`].
-#[inline]
 pub unsafe fn read_small_list<T: Copy, const N: usize>(
     from: *const T,
     count: usize,
@@ -400,20 +396,6 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
         unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
         return Ok(());
     }
-    // SAFETY: The caller's contract.
-    unsafe { fetch_guarded(theirs, ours, bytes) }
-}
-
-/// [`fetch`] in a guarded session.
-///
-/// # Safety
-///
-/// As for [`fetch`].
-unsafe fn fetch_guarded(
-    theirs: *const c_void,
-    ours: *mut c_void,
-    bytes: usize,
-) -> Result<(), NTSTATUS> {
     let (process, direct) = match check_claim(theirs, bytes)? {
         Access::Here(process, direct) => (process, direct),
         Access::Remote(remote) => {

@@ -14,8 +14,9 @@ int main(void)
         .pPrivateDriverData = (void *)hang,
         .PrivateDriverDataSize = sizeof hang,
     };
-    CHECK(D3DKMTSubmitCommand(&submit) == STATUS_SUCCESS);
+    /* The GPU may be reset as soon as no thread is in a call: nothing can be created after that. */
     D3DKMT_HANDLE allocation = create_allocation(device);
+    CHECK(D3DKMTSubmitCommand(&submit) == STATUS_SUCCESS);
     D3DKMT_DESTROYALLOCATION2 destroy = {
         .hDevice = device, .phAllocationList = &allocation, .AllocationCount = 1,
         .Flags = {.SynchronousDestroy = 1}};

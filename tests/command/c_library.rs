@@ -291,6 +291,37 @@ fn handles_adapters_and_allocations_answer_as_windows_does() {
     }
 }
 
+/// Runs a client that compares what it is answered with what Windows was seen to answer.
+fn run_observed(source: &str, last_line: &str) {
+    let (output, report) = run(&build_c(source));
+    assert!(output.ends_with(last_line), "{output}");
+    assert!(!report.contains("who      kernel") && !report.contains("WT-"), "{report}");
+    assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
+}
+
+#[test]
+fn owners_of_displays_answer_as_windows_does() {
+    run_observed("tests/c/observed_displays.c", "displays: all as on Windows\n");
+}
+
+#[test]
+fn synchronization_objects_answer_as_windows_does() {
+    run_observed("tests/c/observed_sync.c", "synchronization: all as on Windows\n");
+}
+
+#[test]
+fn keyed_mutexes_answer_as_windows_does() {
+    run_observed("tests/c/observed_mutex.c", "keyed mutexes: all as on Windows\n");
+}
+
+#[test]
+fn statistics_count_what_a_client_does() {
+    let (output, report) = run(&build_c("tests/c/statistics.c"));
+    assert!(output.ends_with("statistics: all counted\n"), "{output}");
+    let clean = "windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects left alive\n";
+    assert!(report.ends_with(clean), "{report}");
+}
+
 /// The report of a client that two tests read.
 static ABSENT: LazyLock<String> = LazyLock::new(|| run(&build_c("tests/c/absent.c")).1);
 

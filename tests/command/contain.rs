@@ -321,14 +321,14 @@ fn a_system_call_of_a_driver_is_named_with_its_number() {
 /// A report without the judgement of system calls says so, and what the judgement needs.
 #[test]
 fn a_report_says_that_the_system_refuses_the_filter_of_system_calls() {
-    let refuse = build_c("tests/c/without_seccomp.c", "without_seccomp", &[]);
+    let refuse = build_c("tests/c/without_call.c", "without_call", &[]);
     let file = drivers_folder().join("compute.sys");
     let fly = |more: &[&str], refused: bool| {
         let own = windtunnel_command();
         let mut command =
             Command::new(if refused { refuse.as_os_str() } else { own.get_program() });
         if refused {
-            command.arg(own.get_program());
+            command.arg("seccomp").arg(own.get_program());
         }
         command.arg("check").arg(&file).args(["--scenario", "create-standalone"]).args(more);
         let output = command.output().unwrap();

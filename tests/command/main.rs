@@ -8,6 +8,7 @@ mod contain;
 mod cost;
 mod entries;
 mod environment;
+mod existing_memory;
 mod faults;
 mod golden;
 mod house;

@@ -6,6 +6,7 @@ use crate::images::drivers_folder;
 use harness::command::windtunnel_command;
 use harness::pages::root;
 use harness::repeats;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -33,10 +34,19 @@ impl Server {
     }
 
     fn start_with(name: &str, options: &[&str]) -> Self {
+        Self::start_under(name, options, &[])
+    }
+
+    /// A server for which the system refuses a system call, by the program that arranges that.
+    pub(crate) fn start_without(name: &str, refuse: &Path, call: &str) -> Self {
+        Self::start_under(name, &[], &[refuse.as_os_str(), call.as_ref()])
+    }
+
+    fn start_under(name: &str, options: &[&str], before: &[&OsStr]) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let socket = folder.join(format!("{name}.sock"));
         let report = folder.join(format!("{name}.report"));
-        let mut serve = serve(&socket);
+        let mut serve = serve_under(&socket, before);
         serve.arg("--report").arg(&report).args(options);
         let mut process = serve.stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(process.stderr.take().unwrap());
@@ -48,7 +58,7 @@ impl Server {
     }
 
     /// Runs a client of this server.
-    fn run(&self, client: &Path, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, client: &Path, arguments: &[&str]) -> Output {
         command(client).args(arguments).env("WINDTUNNEL_SOCKET", &self.socket).output().unwrap()
     }
 
@@ -96,7 +106,7 @@ impl Server {
     }
 
     /// Stops the server, whose clients made no mistake.
-    fn stop_clean(self) {
+    pub(crate) fn stop_clean(self) {
         let ended = self.stop();
         assert_eq!(ended.status, Some(0), "{}", ended.report);
         let clean = "windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects left alive\n";
@@ -105,8 +115,12 @@ impl Server {
 }
 
 fn serve(socket: &Path) -> Command {
+    serve_under(socket, &[])
+}
+
+fn serve_under(socket: &Path, before: &[&OsStr]) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--preserve-status", "-s", "KILL", "300"]);
+    command.args(["--preserve-status", "-s", "KILL", "300"]).args(before);
     command.arg(windtunnel_command().get_program()).arg("serve").arg("--socket").arg(socket);
     // `timeout` passes signals on.
     command
@@ -130,6 +144,30 @@ fn events_of_clients_of_a_server_are_set() {
     server.run_well(&build_c("tests/c/events.c"), &[]);
     let ended = server.stop();
     assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
+fn a_client_that_fills_its_counter_does_not_stop_the_server() {
+    let server = Server::start("full_counter");
+    let text = server.run_well(&build_c("tests/c/full_counter.c"), &[]);
+    assert_eq!(text, "full counter: the server goes on\n");
+    server.run_well(&build_c("tests/c/events.c"), &[]);
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
+fn a_fork_while_another_thread_connects_leaves_no_lock_held() {
+    let server = Server::start("fork_connecting");
+    let client = build_c("tests/c/fork_connecting.c");
+    let rounds = repeats(200, 2000).to_string();
+    let text = server.run_well(&client, &[&rounds]);
+    assert_eq!(text, "fork while connecting: every child has called\n");
+    let ended = server.stop();
+    assert!(ended.report.contains("0 errors"), "{}", ended.report);
+    // The same with the kernel in each process: a child of one that has begun has none.
+    let output = command(&client).args([&rounds, "here"]).output().unwrap();
+    assert!(output.status.success(), "{}", output_text(&output));
 }
 
 #[test]
@@ -185,6 +223,20 @@ fn two_processes_answer_as_windows_does() {
 }
 
 #[test]
+fn a_server_answers_as_windows_does() {
+    let server = Server::start("observed_one");
+    // The first client of this server.
+    server.run_well(&build_c("tests/c/statistics.c"), &[]);
+    for client in ["displays", "sync", "mutex"] {
+        let client = build_c(&format!("tests/c/observed_{client}.c"));
+        let text = server.run_well(&client, &[]);
+        assert!(text.ends_with(": all as on Windows\n"), "{text}");
+    }
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
 fn a_driver_from_a_file_is_served() {
     let clients = [build_c("tests/c/two_processes.c"), build_cpp("tests/c/two_processes.cpp")];
     for file in ["gpuva.sys", "gpuva.so"] {
@@ -202,6 +254,62 @@ fn a_driver_from_a_file_is_served() {
         assert_eq!(output.status.code(), Some(2), "{driver}: {text}");
         assert!(text.contains(why), "{driver}: {text}");
         assert!(!socket.exists(), "{driver}");
+    }
+}
+
+#[test]
+fn a_fault_of_the_driver_ends_the_server_with_its_report() {
+    let client = build_c("tests/c/driver_fault.c");
+    for form in ["sys", "so"] {
+        let driver = drivers_folder().join("bad/dereferences-device-handle").with_extension(form);
+        let driver = driver.to_str().unwrap();
+        let mut server = Server::start_with("driver_fault", &["--driver", driver]);
+        let mut other = command(&client);
+        other.arg("watch").env("WINDTUNNEL_SOCKET", &server.socket).stdout(Stdio::piped());
+        let mut other = other.spawn().unwrap();
+        let mut watched = BufReader::new(other.stdout.take().unwrap());
+        let mut line = String::new();
+        watched.read_line(&mut line).unwrap();
+        assert_eq!(line, "watching\n");
+        assert_eq!(server.run_well(&client, &[]), "removed\n", "{form}");
+        assert!(other.wait().unwrap().success(), "{form}");
+        assert_eq!(server.process.wait().unwrap().code(), Some(1), "{form}");
+        assert!(!server.socket.exists(), "{form}");
+        let mut errors = String::new();
+        server.errors.read_to_string(&mut errors).unwrap();
+        assert!(errors.contains("where    driver, in DxgkDdiCreateDevice"), "{errors}");
+        let report = fs::read_to_string(&server.report).unwrap();
+        for text in [
+            "ended by a fault of the driver, in DxgkDdiCreateDevice\n",
+            "error: the driver read from address ",
+            "(hDevice of DxgkDdiCreateDevice), which is not to be dereferenced)",
+            "  who      driver, in DxgkDdiCreateDevice\n",
+            "  rule     WT-CRASH-001: ",
+            "  Windows  stops with bug check 0x50\n",
+            "windtunnel: 1 error, 0 warnings, 0 notes, 0 objects left alive\n",
+        ] {
+            assert!(report.contains(text), "{form}: {text}\n{report}");
+        }
+    }
+}
+
+#[test]
+fn a_fault_before_the_first_client_has_a_report() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (socket, report) = (folder.join("early.sock"), folder.join("early.report"));
+    for (name, place, why) in [
+        ("bug-check-in-ddi.sys", "DxgkDdiStartDevice", "KeBugCheckEx("),
+        ("null-write-in-driver-entry.so", "DriverEntry", "wrote to address 0x0 (NULL)"),
+        ("stack-overflow-in-ddi.so", "DxgkDdiStartDevice", "stack overflowed"),
+    ] {
+        let mut serve = serve(&socket);
+        serve.arg("--driver").arg(drivers_folder().join("bad").join(name));
+        let output = serve.arg("--report").arg(&report).output().unwrap();
+        let (text, report) = (output_text(&output), fs::read_to_string(&report).unwrap());
+        assert_eq!(output.status.code(), Some(1), "{name}: {text}");
+        assert!(report.contains(&format!("  who      driver, in {place}\n")), "{name}: {report}");
+        assert!(report.contains(why), "{name}: {report}");
+        assert!(!socket.exists(), "{name}");
     }
 }
 

@@ -19,6 +19,7 @@ use abi::ukm::{
 use abi::{D3DKMT_HANDLE, LUID, NTSTATUS};
 use std::ffi::c_void;
 use std::ptr::{self, without_provenance_mut};
+use std::sync::atomic::AtomicU8;
 
 /// A call with its structure: returns the status and the structure afterwards.
 macro_rules! call {
@@ -82,9 +83,9 @@ fn destroy(hDevice: D3DKMT_HANDLE, hResource: D3DKMT_HANDLE, allocation: D3DKMT_
 }
 
 #[repr(C, align(4096))]
-struct Page([u8; 4096]);
+struct Page([AtomicU8; 4096]);
 
-static PAGE: Page = Page([0; 4096]);
+static PAGE: Page = Page([const { AtomicU8::new(0) }; 4096]);
 
 type Flags = D3DKMT_CREATEALLOCATIONFLAGS;
 

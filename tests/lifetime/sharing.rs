@@ -17,7 +17,8 @@ use flight::{EventKind, Kind, Passive};
 use harness::{KernelTestbed, VariantDriver, run, softgpu, verified};
 use kernel::miniport::Generation;
 use softgpu::format::{Command, describe};
-use thunk::{Client, CreateAllocation, CreatedAllocation, DestroyAllocation};
+use std::sync::LazyLock;
+use thunk::{Client, ClientMemory, CreateAllocation, CreatedAllocation, DestroyAllocation};
 use windtunnel::TestClient;
 
 const RUNTIME: &[u8] = b"1234";
@@ -28,8 +29,9 @@ fn test_client(testbed: &KernelTestbed, at: &mut Passive) -> TestClient {
 
 /// A shared standard allocation with four bytes of runtime data.
 fn standard(test_client: &TestClient, at: &mut Passive, flags: u32) -> CreatedAllocation {
-    let create =
-        CreateAllocation::new_standard(test_client.device, 0x1000_0000, 0x1000).with_resource();
+    static MEMORY: LazyLock<ClientMemory> = LazyLock::new(|| ClientMemory::new(1));
+    let (address, bytes) = (MEMORY.address(), MEMORY.bytes());
+    let create = CreateAllocation::new_standard(test_client.device, address, bytes).with_resource();
     let flags = create.flags | Flags::CreateShared | flags;
     test_client
         .create_with(at, &CreateAllocation { flags, runtime: RUNTIME.to_vec(), ..create })

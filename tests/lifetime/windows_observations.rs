@@ -25,6 +25,7 @@ use softgpu::format;
 use std::collections::BTreeSet;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
 use thunk::{Client, CreateAllocation, DestroyAllocation, EscapeCall, Session};
 use verify::Severity;
 
@@ -90,9 +91,9 @@ impl Fixture<'_> {
 
 /// The caller's memory.
 #[repr(C, align(4096))]
-struct Memory([u8; 2 * PAGE]);
+struct Memory([AtomicU8; 2 * PAGE]);
 
-static MEMORY: Memory = Memory([0; 2 * PAGE]);
+static MEMORY: Memory = Memory([const { AtomicU8::new(0) }; 2 * PAGE]);
 
 /// One standard allocation over a page of the caller's memory, as in the observations.
 struct Ask {

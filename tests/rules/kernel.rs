@@ -386,6 +386,9 @@ const SUBMITTED: &str = "ddi.return name=DxgkDdiSubmitCommandVirtual";
 /// Rules that bind the kernel and are not in the table: the thunks judge them on a client's
 /// arguments, so a client shows them (`windows.rs`, and the scenario of that name).
 pub(crate) const AT_THE_DOOR: &[(RuleId, &str)] = &[
+    (RuleId::ADAPTER_ENUM_002, "adapter-enum-short-array"),
+    (RuleId::ADAPTER_OPEN_001, "adapter-open-without-name"),
+    (RuleId::ADAPTER_OPEN_003, "adapter-open-wrong-class"),
     (RuleId::ALLOC_CREATE_006, "windows_observations.rs"),
     (RuleId::ALLOC_CREATE_011, "windows_observations.rs"),
     (RuleId::ALLOC_DESTROY_003, "windows_observations.rs"),

@@ -25,14 +25,15 @@ use std::arch::global_asm;
 use std::cell::Cell;
 use std::mem::{MaybeUninit, transmute};
 use std::ptr;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use thunk::claims::{DirectAccess, DirectAccessResult};
 
 /// The signals of an access to memory that is not there.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// The actions of [`SIGNALS`] before ours. Empty while our handler is not installed.
-static EARLIER: OnceLock<[libc::sigaction; 2]> = OnceLock::new();
+/// The actions of [`SIGNALS`] before ours. Null while our handler is not installed. Never freed, and
+/// without a lock: a signal handler and a child of `fork` read it.
+static EARLIER: AtomicPtr<[libc::sigaction; 2]> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
     /// What the system said last, about this thread: the number of changes then, times two, plus one
@@ -170,6 +171,12 @@ fn result_of(number: u32) -> DirectAccessResult {
     if number == 0 { DirectAccessResult::Done } else { DirectAccessResult::Fault }
 }
 
+/// The actions before ours, once our handler is installed.
+fn earlier_actions() -> Option<&'static [libc::sigaction; 2]> {
+    // SAFETY: The actions are never freed.
+    unsafe { EARLIER.load(Ordering::Acquire).as_ref() }
+}
+
 /// Installs the handler, unless the client's changes of signals cannot be seen: then the operating
 /// system copies.
 pub(crate) fn install() {
@@ -178,7 +185,15 @@ pub(crate) fn install() {
     }
     let earlier = SIGNALS.map(current_action);
     let [Some(fault), Some(bus)] = earlier else { return };
-    if EARLIER.set([fault, bus]).is_ok() {
+    if earlier_actions().is_some() {
+        return;
+    }
+    let new = Box::into_raw(Box::new([fault, bus]));
+    let (none, relaxed) = (ptr::null_mut(), Ordering::Relaxed);
+    if EARLIER.compare_exchange(none, new, Ordering::AcqRel, relaxed).is_err() {
+        // SAFETY: The box was made above, and no one else knows it.
+        drop(unsafe { Box::from_raw(new) });
+    } else {
         for (signal, earlier) in SIGNALS.into_iter().zip([fault, bus]) {
             replace(signal, &earlier);
         }
@@ -206,7 +221,7 @@ fn survives_fault() -> bool {
 /// Asks the system whether our handler is installed and its signals are not blocked.
 #[cold]
 fn ask_system(changes: u64) -> bool {
-    let survives = EARLIER.get().is_some_and(|earlier| {
+    let survives = earlier_actions().is_some_and(|earlier| {
         let mut signals = SIGNALS.into_iter().zip(earlier);
         signals.all(|(signal, earlier)| is_ours(signal, earlier)) && !blocks_faults()
     });
@@ -288,7 +303,7 @@ extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void
 /// Does what the action before ours does.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let index = SIGNALS.iter().position(|known| *known == signal);
-    let earlier = EARLIER.get().zip(index).map(|(earlier, index)| &earlier[index]);
+    let earlier = earlier_actions().zip(index).map(|(earlier, index)| &earlier[index]);
     let Some(earlier) = earlier else { return };
     // SAFETY: With SA_SIGINFO the system passes the facts of the signal.
     let was_sent = unsafe { (*info).si_code } <= 0;
@@ -323,7 +338,7 @@ mod tests {
     /// Copies eight bytes between two addresses.
     fn copy_word(to: usize, from: usize) -> DirectAccessResult {
         install();
-        assert!(EARLIER.get().is_some(), "changes of signals are seen");
+        assert!(earlier_actions().is_some(), "changes of signals are seen");
         let (to, from) = (ptr::with_exposed_provenance_mut(to), ptr::with_exposed_provenance(from));
         // SAFETY: Each test passes addresses of its own memory or of none.
         unsafe { copy(to, from, 8) }

@@ -1,17 +1,22 @@
 //! Children of `fork`: they have a copy of the kernel's memory, but none of its threads.
 //!
 //! Locks of the copy may be held by threads that do not exist in the child, so a child does not
-//! touch it. A child that was forked before the first call starts its own kernel.
+//! touch it. A child that was forked before the first call starts its own kernel. A client of a server
+//! makes its own connection; what it needs for that has no locks that a child would wait for
+//! ([`fork_lock`](crate::fork_lock)).
 #![expect(unsafe_code, reason = "registers a fork handler with the C library")]
 
 use crate::global_kernel::GlobalKernel;
 use crate::remote;
 use server::standard_error;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The kernel of this process, or of its parent, has begun to start.
 static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// A number that this process shares with none of its parents: how often they were forked, plus one.
+static GENERATION: AtomicU32 = AtomicU32::new(1);
 
 /// This process was forked from one with a kernel.
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -37,12 +42,18 @@ pub(crate) extern "C" fn register_fork_hook() {
 
 /// Runs in the child before any other code.
 extern "C" fn in_child() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
     FORKED.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
     remote::forget();
     // The forking thread may have been in the host, which would notice its end.
     if let Some(kernel) = GlobalKernel::running() {
         kernel.host.abandon();
     }
+}
+
+/// Tells this process from its parents. Not zero.
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
 }
 
 /// From here on a child must not use the kernel.

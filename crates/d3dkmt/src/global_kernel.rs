@@ -25,7 +25,7 @@ pub(crate) struct GlobalKernel {
     pub(crate) host: Arc<ThreadedHost>,
     pub(crate) session: Session,
     /// Set if a report was requested.
-    pub(crate) report: Option<Report>,
+    pub(crate) report: Option<Arc<Report>>,
     /// Set while the report is written: every call fails.
     pub(crate) over: AtomicBool,
 }
@@ -177,7 +177,7 @@ impl GlobalKernel {
             let setup = driver::from_environment(log);
             Ok(setup.inspect_err(|reason| standard_error::print_line(reason)).ok())
         };
-        let started = HostedKernel::start(report::from_environment(), set_up);
+        let started = HostedKernel::start(report::from_environment().map(Arc::new), set_up);
         let HostedKernel { host, kernel, report } =
             started.inspect_err(|reason| standard_error::print_line(reason)).ok()?;
         if report.is_some() {

@@ -26,6 +26,7 @@ mod exit_status;
 mod exports;
 mod faults;
 mod fork;
+mod fork_lock;
 mod global_kernel;
 #[cfg(test)]
 mod internal_tests;

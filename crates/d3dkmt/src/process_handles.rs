@@ -4,18 +4,18 @@
 //! comes from [`windtunnel_process_open`], which notes the rights that its caller asked for.
 #![expect(unsafe_code, reason = "exported under a C name, and makes system calls")]
 
+use crate::fork_lock::ForkLock;
 use abi::status::{STATUS_ACCESS_DENIED, STATUS_INVALID_HANDLE};
 use abi::{HANDLE, NTSTATUS};
 use server::process_descriptor::process_of;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
 use thunk::{NamedProcess, ProcessHandles};
 
 /// The rights of descriptors, with the process of each: a number that is used again for another
 /// process is another handle.
-static RIGHTS: Mutex<BTreeMap<i32, (i32, u32)>> = Mutex::new(BTreeMap::new());
+static RIGHTS: ForkLock<BTreeMap<i32, (i32, u32)>> = ForkLock::new(BTreeMap::new());
 
 /// The descriptors of this process.
 pub(crate) struct Descriptors;
@@ -40,7 +40,7 @@ pub(crate) fn rights_of(descriptor: BorrowedFd<'_>) -> u32 {
 }
 
 fn granted_rights(descriptor: BorrowedFd<'_>, process: i32) -> u32 {
-    let rights = RIGHTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let rights = RIGHTS.lock();
     let noted = rights.get(&descriptor.as_raw_fd()).filter(|noted| noted.0 == process);
     noted.map_or(u32::MAX, |noted| noted.1)
 }
@@ -59,7 +59,6 @@ pub extern "C-unwind" fn windtunnel_process_open(pid: i32, access: u32) -> HANDL
         unsafe { libc::close(0) };
     }
     let Ok(number) = usize::try_from(descriptor) else { return ptr::null_mut() };
-    let mut rights = RIGHTS.lock().unwrap_or_else(PoisonError::into_inner);
-    rights.insert(descriptor, (pid, access));
+    RIGHTS.lock().insert(descriptor, (pid, access));
     ptr::without_provenance_mut(number)
 }

@@ -8,9 +8,11 @@
 //! 1. Memory of the client is accessed as in a call of a kernel in this process: a bad address is an
 //!    error.
 //! 2. A server that is gone ends every call with `STATUS_DEVICE_REMOVED`.
-//! 3. A child of `fork` does not use the connection of its parent: it makes its own.
+//! 3. A child of `fork` does not use the connection of its parent: it makes its own, also if another
+//!    thread of the parent was connecting.
 #![expect(unsafe_code, reason = "maps the server's memory, and takes over descriptors")]
 
+use crate::fork_lock::ForkLock;
 use crate::{claim_copy, process_handles, shown_memory};
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
@@ -26,7 +28,7 @@ use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use thunk::claims;
 
@@ -62,7 +64,7 @@ struct ClientChannel {
 static CONNECTION: AtomicPtr<Connection> = AtomicPtr::new(ptr::null_mut());
 
 /// Held while a connection is made.
-static CONNECTING: Mutex<()> = Mutex::new(());
+static CONNECTING: ForkLock<()> = ForkLock::new(());
 
 thread_local! {
     /// The channel of this thread, with its connection. It goes back when the thread ends.
@@ -74,7 +76,10 @@ struct ThreadChannel(Option<(&'static Connection, ClientChannel)>);
 
 impl Drop for ThreadChannel {
     fn drop(&mut self) {
-        if let Some((connection, channel)) = self.0.take() {
+        // The locks of a connection of the parent of this process may be held for ever.
+        if let Some((connection, channel)) = self.0.take()
+            && ptr::eq(connection, CONNECTION.load(Ordering::Acquire))
+        {
             connection.give_back(channel);
         }
     }
@@ -82,9 +87,17 @@ impl Drop for ThreadChannel {
 
 /// Where the server is; `None` if the kernel is in this process.
 fn socket_path() -> Option<&'static Path> {
-    static PATH: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let read = || std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
-    PATH.get_or_init(read).as_deref()
+    /// Never freed. Without a lock, which a child of `fork` could find held.
+    static PATH: AtomicPtr<Option<PathBuf>> = AtomicPtr::new(ptr::null_mut());
+    // SAFETY: The path is never freed.
+    if let Some(known) = unsafe { PATH.load(Ordering::Acquire).as_ref() } {
+        return known.as_deref();
+    }
+    let read = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+    // Threads that are here at the same time have read the same.
+    let read = Box::leak(Box::new(read));
+    PATH.store(read, Ordering::Release);
+    read.as_deref()
 }
 
 /// Whether calls go to a server.
@@ -179,7 +192,7 @@ impl Connection {
         if let Some(made) = unsafe { made.as_ref() } {
             return made;
         }
-        let _connecting = CONNECTING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _connecting = CONNECTING.lock();
         // SAFETY: As above.
         if let Some(made) = unsafe { CONNECTION.load(Ordering::Acquire).as_ref() } {
             return made;

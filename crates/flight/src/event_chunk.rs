@@ -2,8 +2,8 @@
 
 use crate::{Event, EventKind, Subject};
 
-/// Number of events in a chunk: 64 KiB.
-pub(crate) const CHUNK: usize = 512;
+/// Number of events in a chunk: 16 KiB.
+pub(crate) const CHUNK: usize = 128;
 
 /// Number of places that are prepared together: a page of memory.
 const GROWTH: usize = 32;

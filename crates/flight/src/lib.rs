@@ -11,9 +11,11 @@ mod driver_handle;
 mod event;
 mod event_chunk;
 mod execution_context;
+mod existing_memory;
 mod fast_map;
 mod field;
 mod funnel;
+mod growth;
 mod host;
 mod internal;
 mod level;
@@ -44,9 +46,11 @@ pub use driver_error::{DriverError, DriverResult};
 pub use driver_handle::{DriverHandle, HandleSlot};
 pub use event::{Event, EventKind};
 pub use execution_context::{Attachment, AttachmentGuard, ExecutionContext, ExecutionContextGuard};
+pub use existing_memory::{ExistingMemory, FailedAccess};
 pub use fast_map::{FastHasher, FastMap};
 pub use field::Hex;
 pub use funnel::{CallScope, Funnel};
+pub use growth::make_room;
 pub use host::{HardwareModel, Host, InterruptLine, MemoryWrite, WaitResult, WaitToken};
 pub use internal::{
     InternalError, NoResources, internal_error, invariant, no_resources, resume_internal_error,

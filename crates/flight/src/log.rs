@@ -10,15 +10,15 @@
 
 use crate::event_chunk::EventChunk;
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, invariant, thread};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many empty chunks are kept: 512 KiB.
-const SPARE_CHUNKS: usize = 8;
+const SPARE_CHUNKS: usize = 16;
 
 /// How often a rule is logged as broken at one place, one event for each breach.
 const MAX_BREACHES: u64 = 1000;
@@ -210,7 +210,7 @@ impl Log {
     #[inline(never)]
     fn record(&self, new: NewEvent) {
         if self.sink.is_none()
-            && let Ok(mut inner) = self.inner.try_lock()
+            && let Some(mut inner) = self.inner.try_lock()
             && let Some(place) = inner.next_place(&new)
         {
             place.replace_kind(new.kind);
@@ -353,6 +353,11 @@ impl Log {
         }
     }
 
+    /// The number of the last event; zero before the first.
+    pub fn last_seq(&self) -> u64 {
+        self.inner().last
+    }
+
     /// The last events that were not taken out, at most `count` of them; they stay in the log.
     pub fn last_events(&self, count: usize) -> Vec<Event> {
         let inner = self.inner();
@@ -413,7 +418,7 @@ impl Log {
 
     fn inner(&self) -> MutexGuard<'_, LogState> {
         // A panic while logging leaves a consistent log.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 }
 

@@ -40,6 +40,8 @@ pub struct PagingMove<'a> {
     pub runs: &'a [Run],
     /// Number of bytes.
     pub bytes: u64,
+    /// The pages are memory of a client, which may change the bytes at any time.
+    pub is_clients: bool,
     /// The CPU may access the bytes, and they are linear (`CpuVisible` without `Swizzled`).
     pub linear: bool,
     /// They are discarded because a client reported that the GPU has not written to them: system

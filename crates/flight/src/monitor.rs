@@ -7,13 +7,14 @@
 //! A wait does not hold the lock: [`Lock::wait_until`] checks the state, adds a token to the
 //! state's [`WaitQueue`] under the same lock, and parks afterwards. So no change is missed.
 
-#[cfg(not(loom))]
+#[cfg(shuttle)]
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Host, WaitResult, WaitToken};
 // `cargo xtask test` builds the kernel's handle table with it, and tries every order.
 #[cfg(loom)]
 use loom::sync::{Mutex, MutexGuard};
-use std::sync::PoisonError;
+#[cfg(not(any(shuttle, loom)))]
+use parking_lot::{Mutex, MutexGuard};
 
 /// A locked `T`. A function that takes the guard returns it or drops it. A step that calls a driver
 /// in between drops the guard and returns another.
@@ -33,10 +34,18 @@ impl<T> Lock<T> {
         Self(Mutex::new(value))
     }
 
-    /// Locks the value. A poisoned lock is ignored: a kernel's panic under the lock ends the flight
+    /// Locks the value. A panic under the lock does not poison it: a kernel's panic ends the flight
     /// anyway.
+    #[cfg(not(any(shuttle, loom)))]
+    #[inline]
     pub fn lock(&self) -> StateGuard<'_, T> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
+    }
+
+    /// The same, in builds that choose the order of threads.
+    #[cfg(any(shuttle, loom))]
+    pub fn lock(&self) -> StateGuard<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

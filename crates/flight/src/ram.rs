@@ -1,5 +1,8 @@
 //! System memory, which the CPU, the hardware and clients share.
 
+use crate::ExistingMemory;
+use std::sync::Arc;
+
 /// A piece of system memory, by its physical address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -17,7 +20,14 @@ pub trait Ram: Send + Sync {
     /// Allocates contiguous zeroed pages.
     fn allocate(&self, bytes: u64) -> Option<Run>;
 
-    /// Frees an allocated run as a whole.
+    /// Gives memory of a client physical addresses, contiguous ones: an access to this run is an
+    /// access to the first `bytes` bytes of the memory, until the run is freed. `None` if that is
+    /// not possible.
+    fn attach(&self, _memory: Arc<dyn ExistingMemory>, _bytes: u64) -> Option<Run> {
+        None
+    }
+
+    /// Frees an allocated or attached run as a whole.
     fn free(&self, run: Run);
 
     /// Reads bytes.
@@ -35,7 +45,8 @@ pub trait Ram: Send + Sync {
     /// Lends the bytes to their owner while `body` runs.
     fn with_slice(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool;
 
-    /// Maps these pieces for the CPU, contiguously, and returns the address.
+    /// Maps these pieces for the CPU, contiguously, and returns the address. An attached run is
+    /// mapped only alone, and only if it is a section.
     fn map(&self, runs: &[Run]) -> Option<usize>;
 
     /// As [`Ram::map`], for a DMA buffer of this size at the start of the pieces, between

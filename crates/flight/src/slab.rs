@@ -12,6 +12,7 @@
 //! client or a driver passes is looked up with [`Slab::get`], and a missing object is an error
 //! value.
 
+use crate::growth::make_room;
 use crate::internal::internal_error;
 use crate::{Kind, Subject};
 use std::cmp::Ordering;
@@ -133,17 +134,30 @@ impl<T> Slab<T> {
     /// Takes the next id, for an object that does not exist yet.
     #[inline]
     pub fn reserve(&mut self) -> Id<T> {
-        self.last_serial += 1;
-        let key = NonZeroU32::MIN.saturating_add(self.last_serial);
+        let key = self.next_key();
         let slot = if let Some(slot) = self.free.pop() {
             self.slots[slot as usize].key = Some(key);
             slot
         } else {
-            let slot = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-            self.slots.push(Slot { key: Some(key), object: None });
-            slot
+            self.add_slot(Slot { key: Some(key), object: None })
         };
         Id { slot, key, of: PhantomData }
+    }
+
+    /// The key of the next id.
+    #[inline]
+    fn next_key(&mut self) -> NonZeroU32 {
+        self.last_serial += 1;
+        NonZeroU32::MIN.saturating_add(self.last_serial)
+    }
+
+    /// Adds a slot behind the others.
+    #[cold]
+    fn add_slot(&mut self, added: Slot<T>) -> u32 {
+        let slot = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        make_room(&mut self.slots, 1);
+        self.slots.push(added);
+        slot
     }
 
     /// Puts the object of a reserved id in its place.
@@ -171,9 +185,17 @@ impl<T> Slab<T> {
     /// Adds an object and returns its id.
     #[inline]
     pub fn insert(&mut self, object: T) -> Id<T> {
-        let id = self.reserve();
-        self.fill(id, object);
-        id
+        let key = self.next_key();
+        self.live += 1;
+        let slot = if let Some(slot) = self.free.pop() {
+            let place = &mut self.slots[slot as usize];
+            place.key = Some(key);
+            place.object = Some(object);
+            slot
+        } else {
+            self.add_slot(Slot { key: Some(key), object: Some(object) })
+        };
+        Id { slot, key, of: PhantomData }
     }
 
     /// The serial number that the next object will have.

@@ -7,5 +7,6 @@ pub mod power;
 pub(crate) mod query;
 pub(crate) mod start;
 pub(crate) mod state;
+pub(crate) mod statistics;
 pub(crate) mod system;
 pub(crate) mod tdr;

@@ -49,6 +49,7 @@ pub use ddi::{callbacks, miniport, mmu, operation, render_args, segment};
 // Requests of clients and their responses, by subject.
 pub use adapter::escape::EscapeRequest;
 pub use adapter::query::{AdapterInfo, SegmentUse, TranslationInfo};
+pub use adapter::statistics::{AllocationCounts, NodeCounts};
 pub use lifetime::create::{CreateAllocationRequest, CreateAllocationResponse, Sharing};
 pub use lifetime::device::DeviceLoss;
 pub use lifetime::nt_object::{
@@ -72,6 +73,8 @@ pub use memory::priority::ResidencyStatus;
 pub use memory::property::{AllocationPropertyRequest, AllocationRange};
 pub use memory::queue::CreatePagingQueueResponse;
 pub use memory::residency::{EvictRequest, MakeResidentRequest, Residency};
+pub use objects::allocation::AllocationCount;
+pub use schedule::dispatch::PacketCounts;
 pub use schedule::lists::{BufferResize, CapturedBuffers, EntrySizes, RenderBuffers, UserBuffer};
 pub use schedule::render::RenderRequest;
 pub use schedule::submit::{Packet, PacketData};

@@ -20,6 +20,7 @@ pub(crate) mod compact;
 pub(crate) mod complete;
 pub(crate) mod context_allocation;
 pub(crate) mod cpu;
+pub(crate) mod existing;
 pub(crate) mod host_aperture;
 pub(crate) mod instances;
 pub(crate) mod offer;
@@ -31,6 +32,7 @@ pub(crate) mod property;
 pub(crate) mod queue;
 pub(crate) mod reset;
 pub(crate) mod residency;
+pub(crate) mod segment_use;
 pub(crate) mod state;
 pub(crate) mod step_context;
 
@@ -38,7 +40,9 @@ use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::base::range::{PlacedRange, Ranges};
 use crate::ddi::operation::PAGE;
-use crate::ddi::segment::{MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentInfo};
+use crate::ddi::segment::{
+    MemoryFeatures, PagingFeatures, PlacementRequirements, SegmentFlags, SegmentInfo, SegmentSet,
+};
 use crate::kernel::Kernel;
 use crate::memory::address::AddressSpace;
 use crate::memory::context_allocation::ContextAllocation;
@@ -48,7 +52,7 @@ use crate::memory::queue::PagingQueue;
 use crate::objects::allocation::Allocation;
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
-use flight::{EventKind, Fence, Kind, Passive, Ram, Run, Subject};
+use flight::{EventKind, ExistingMemory, Fence, Kind, Passive, Ram, Run, Subject};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -62,6 +66,12 @@ const LOCATION_HAS_SEGMENT: &str = "a location is in a segment of its adapter";
 pub(crate) struct Memory {
     pub(crate) ram: Arc<dyn Ram>,
     pub(crate) segments: Vec<Segment>,
+    /// The segments that are apertures.
+    pub(crate) apertures: SegmentSet,
+    /// The segments with pages of 64 KiB.
+    pub(crate) large_page_segments: SegmentSet,
+    /// The segments that the CPU cannot access at all.
+    pub(crate) hidden_segments: SegmentSet,
     pub(crate) paging: PagingFeatures,
     /// Paging work that is not built yet, in order.
     pub(crate) planned: VecDeque<Id<Paging>>,
@@ -92,6 +102,8 @@ pub(crate) struct Segment {
     /// Maximum number of bytes in use.
     pub(crate) limit: u64,
     pub(crate) committed: u64,
+    /// Number of bytes that were ever evicted.
+    pub(crate) evicted: u64,
     /// The evictable extents, in the order of eviction.
     pub(crate) evictable: BTreeSet<EvictionRank>,
     /// Number of evictable bytes.
@@ -127,6 +139,8 @@ pub(crate) struct Extent {
     pub(crate) requirements: PlacementRequirements,
     /// Its pages of system memory, if it has needed any.
     pub(crate) backing: Vec<Run>,
+    /// The memory of a client that its pages are.
+    pub(crate) existing: Option<Arc<dyn ExistingMemory>>,
     /// Discarded pages that the GPU can access until the pending steps are done.
     pub(crate) discarded_pages: Vec<Run>,
     pub(crate) location: Location,
@@ -209,6 +223,8 @@ pub(crate) struct CpuLock {
     pub(crate) count: u32,
     /// The client's address.
     pub(crate) address: usize,
+    /// The address is that of memory of the client, and no mapping.
+    pub(crate) is_clients_own: bool,
     /// It was locked through an aperture.
     pub(crate) aperture: bool,
     /// It was locked at an alternate address.
@@ -242,6 +258,7 @@ impl Extent {
             alignment: alignment.max(PAGE),
             requirements,
             backing: Vec::new(),
+            existing: None,
             discarded_pages: Vec::new(),
             location: Location::Unbacked,
             has_content: false,
@@ -338,6 +355,7 @@ impl Kernel {
                 info,
                 ranges,
                 limit,
+                evicted: 0,
                 committed,
                 evictable: idle,
                 evictable_bytes,
@@ -345,8 +363,17 @@ impl Kernel {
             segments.push(segment);
         }
         let dummy = ram.allocate(PAGE);
+        let with = |is: fn(SegmentFlags) -> bool| {
+            let numbered = (1..).zip(&segments).filter(|(_, segment)| is(segment.info.flags));
+            SegmentSet::of(&numbered.map(|(number, _)| number).collect::<Vec<u32>>())
+        };
         let memory = Memory {
             ram,
+            apertures: with(|flags| flags.aperture),
+            large_page_segments: with(|flags| flags.large_pages),
+            hidden_segments: with(|flags| {
+                !flags.aperture && !flags.cpu_visible && !flags.host_aperture
+            }),
             segments,
             paging: features.paging,
             planned: VecDeque::new(),

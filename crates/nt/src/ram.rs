@@ -13,14 +13,16 @@
 //!    lock.
 #![expect(unsafe_code, reason = "lends checked bytes")]
 
+mod attached;
 mod backing_store;
 mod late_fill;
 mod page_runs;
 mod shared_window;
 
 use crate::ended_locks::{self, EndedLock};
+use attached::AttachedRuns;
 use backing_store::{AddressWindow, BackingStore, Span, round_to_pages};
-use flight::Run;
+use flight::{ExistingMemory, Run};
 use late_fill::LateFill;
 use page_runs::{PageBits, PageRuns};
 pub use shared_window::{FilePiece, SharedWindow, find_window, observe_windows, open_to_read};
@@ -49,6 +51,8 @@ pub struct Ram {
     /// Number of lent runs.
     loan_count: AtomicUsize,
     state: Mutex<RamState>,
+    /// Memory of clients.
+    attached: AttachedRuns,
 }
 
 #[derive(Debug)]
@@ -65,6 +69,8 @@ struct MappedView {
     visible_bytes: usize,
     /// The parts of the file that it shows.
     pieces: Vec<FilePiece>,
+    /// The section that it shows, which has its own file.
+    section: Option<Arc<dyn ExistingMemory>>,
 }
 
 impl RamState {
@@ -72,13 +78,11 @@ impl RamState {
         self.loans.iter().any(|it| overlap(*it, run))
     }
 
-    /// Whether one view maps all of these bytes now.
-    fn is_visible(&self, address: usize, length: usize) -> bool {
-        let below = self.views.range(..=address).next_back();
-        below.is_some_and(|(start, view)| {
-            let end = (address - start).checked_add(length);
-            end.is_some_and(|end| end <= view.visible_bytes)
-        })
+    /// The view that maps all of these bytes now, and where they begin in it.
+    fn visible(&self, address: usize, length: usize) -> Option<(&MappedView, usize)> {
+        let (start, view) = self.views.range(..=address).next_back()?;
+        let offset = address - start;
+        (offset.checked_add(length)? <= view.visible_bytes).then_some((view, offset))
     }
 }
 
@@ -117,7 +121,10 @@ impl Ram {
         let live = PageBits::new(size as u64);
         let late_fill = LateFill::new(size as u64);
         let state = Mutex::new(state);
-        let ram = Arc::new(Self { store, live, late_fill, accessors, loan_count: lent, state });
+        // An access past the last page is none to the memory of a client.
+        let attached = AttachedRuns::new(BASE + size as u64 + PAGE);
+        let loan_count = lent;
+        let ram = Arc::new(Self { store, live, late_fill, accessors, loan_count, state, attached });
         shared_window::add_ram(&ram);
         Ok(ram)
     }
@@ -192,9 +199,43 @@ impl Ram {
         }
         let (address, visible_bytes) = (window.address(), window.length());
         let pieces = shared_window::file_pieces(&pieces);
-        state.views.insert(address, MappedView { window, visible_bytes, pieces });
+        let section = None;
+        state.views.insert(address, MappedView { window, visible_bytes, pieces, section });
         drop(state);
         Some(address)
+    }
+
+    /// Maps a section in a new window.
+    fn map_section(&self, run: Run) -> Option<usize> {
+        let section = self.attached.memory_of(run)?;
+        let window = AddressWindow::new(run.bytes)?;
+        if !window.map_file(section.file()?) {
+            return None;
+        }
+        let (address, visible_bytes) = (window.address(), window.length());
+        let pieces = vec![FilePiece { offset: 0, length: visible_bytes }];
+        let view = MappedView { window, visible_bytes, pieces, section: Some(section) };
+        self.state().views.insert(address, view);
+        Some(address)
+    }
+
+    /// Copies bytes if one side is memory of a client. All are read first: both sides may be the
+    /// same memory.
+    fn copy_attached(&self, from: u64, to: u64, bytes: u64) -> bool {
+        let exists = |start| {
+            let run = Run { start, bytes };
+            if self.attached.has_address(start) {
+                self.attached.access(run, |_, _| ())
+            } else {
+                self.allocated_offset(run).is_some()
+            }
+        };
+        let Ok(length) = usize::try_from(bytes) else { return false };
+        if !exists(from) || !exists(to) {
+            return false;
+        }
+        let mut all = vec![0; length];
+        flight::Ram::read(self, from, &mut all) && flight::Ram::write(self, to, &all)
     }
 
     fn state(&self) -> MutexGuard<'_, RamState> {
@@ -210,7 +251,15 @@ impl flight::Ram for Ram {
         Some(Run { start: BASE + offset, bytes })
     }
 
+    fn attach(&self, memory: Arc<dyn ExistingMemory>, bytes: u64) -> Option<Run> {
+        self.attached.attach(memory, bytes)
+    }
+
     fn free(&self, run: Run) {
+        if self.attached.has_address(run.start) {
+            self.attached.detach(run);
+            return;
+        }
         let Some(offset) = run.start.checked_sub(BASE) else { return };
         {
             let mut state = self.state();
@@ -231,17 +280,28 @@ impl flight::Ram for Ram {
 
     fn read(&self, start: u64, into: &mut [u8]) -> bool {
         let run = Run { start, bytes: into.len() as u64 };
+        if self.attached.has_address(start) {
+            return self.attached.access(run, |memory, offset| memory.read(offset, into));
+        }
         self.with_span(&[run], || self.allocated_span(run).map(|span| self.store.read(span, into)))
     }
 
     fn write(&self, start: u64, bytes: &[u8]) -> bool {
         let run = Run { start, bytes: bytes.len() as u64 };
+        if self.attached.has_address(start) {
+            return self.attached.access(run, |memory, offset| memory.write(offset, bytes));
+        }
         self.with_span(&[run], || {
             self.allocated_span(run).map(|span| self.store.write(span, bytes))
         })
     }
 
     fn fill(&self, run: Run, pattern: u32) -> bool {
+        if self.attached.has_address(run.start) {
+            return self.attached.access(run, |memory, offset| {
+                attached::fill(memory, offset, run.bytes, pattern);
+            });
+        }
         self.with_span(&[run], || {
             let deferred = self.defer_fill(run, pattern);
             deferred
@@ -251,12 +311,26 @@ impl flight::Ram for Ram {
     }
 
     fn copy(&self, from: u64, to: u64, bytes: u64) -> bool {
+        if self.attached.has_address(from) || self.attached.has_address(to) {
+            return self.copy_attached(from, to, bytes);
+        }
         let runs = [from, to].map(|start| Run { start, bytes });
         let spans = || self.allocated_span(runs[0]).zip(self.allocated_span(runs[1]));
         self.with_span(&runs, || spans().map(|(from, to)| self.store.copy(from, to)))
     }
 
     fn with_slice(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool {
+        if self.attached.has_address(run.start) {
+            // A client's memory cannot be lent: the bytes are copied out and back.
+            let exists = self.attached.access(run, |_, _| ());
+            let Some(length) = usize::try_from(run.bytes).ok().filter(|_| exists) else {
+                return false;
+            };
+            let mut bytes = vec![0; length];
+            self.read(run.start, &mut bytes);
+            body(&mut bytes);
+            return self.write(run.start, &bytes);
+        }
         let (span, loan) = {
             let mut state = self.state();
             let Some(span) = self.allocated_span(run).filter(|_| !state.is_lent(run)) else {
@@ -275,6 +349,11 @@ impl flight::Ram for Ram {
     }
 
     fn map(&self, runs: &[Run]) -> Option<usize> {
+        if let [run] = runs
+            && self.attached.has_address(run.start)
+        {
+            return self.map_section(*run);
+        }
         let length = runs.iter().map(|run| run.bytes).sum();
         self.map_in(runs, || AddressWindow::new(length))
     }
@@ -295,11 +374,16 @@ impl flight::Ram for Ram {
 
     fn remap(&self, view: usize, runs: &[Run]) -> bool {
         let mut state = self.state();
-        let Some(pieces) = self.page_spans(runs) else { return false };
-        let Some(MappedView { window, visible_bytes, pieces: shown }) = state.views.get_mut(&view)
+        let Some(MappedView { window, visible_bytes, pieces: shown, section }) =
+            state.views.get_mut(&view)
         else {
             return false;
         };
+        // The bytes of a section do not move.
+        if section.is_some() && !runs.is_empty() {
+            return *visible_bytes != 0;
+        }
+        let Some(pieces) = self.page_spans(runs) else { return false };
         let bytes: u64 = runs.iter().map(|run| run.bytes).sum();
         let fits = runs.is_empty() || bytes == window.length() as u64;
         if !fits {
@@ -325,28 +409,33 @@ impl flight::Ram for Ram {
 
     fn read_mapped(&self, address: usize, into: &mut [u8]) -> bool {
         let state = self.state();
-        let shows = state.is_visible(address, into.len());
-        if shows {
-            let from = std::ptr::with_exposed_provenance(address);
-            // SAFETY: By invariant 4 the source is mapped while the state is locked; `into` has the
-            // same length.
-            unsafe { libc::memcpy(into.as_mut_ptr().cast(), from, into.len()) };
+        let Some((view, offset)) = state.visible(address, into.len()) else { return false };
+        if let Some(section) = &view.section {
+            // A client may truncate the file, and an access to the mapping would trap.
+            section.read(offset as u64, into);
+            return true;
         }
+        let from = std::ptr::with_exposed_provenance(address);
+        // SAFETY: By invariant 4 the source is mapped while the state is locked; `into` has the
+        // same length.
+        unsafe { libc::memcpy(into.as_mut_ptr().cast(), from, into.len()) };
         drop(state);
-        shows
+        true
     }
 
     fn write_mapped(&self, address: usize, bytes: &[u8]) -> bool {
         let state = self.state();
-        let shows = state.is_visible(address, bytes.len());
-        if shows {
-            let to = std::ptr::with_exposed_provenance_mut(address);
-            // SAFETY: By invariant 4 the destination is mapped while the state is locked, and no
-            // reference to it exists.
-            unsafe { libc::memcpy(to, bytes.as_ptr().cast(), bytes.len()) };
+        let Some((view, offset)) = state.visible(address, bytes.len()) else { return false };
+        if let Some(section) = &view.section {
+            section.write(offset as u64, bytes);
+            return true;
         }
+        let to = std::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: By invariant 4 the destination is mapped while the state is locked, and no
+        // reference to it exists.
+        unsafe { libc::memcpy(to, bytes.as_ptr().cast(), bytes.len()) };
         drop(state);
-        shows
+        true
     }
 }
 

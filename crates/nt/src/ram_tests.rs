@@ -251,3 +251,66 @@ fn a_deferred_fill_is_seen_by_every_kind_of_access() {
     let again = ram.allocate(LARGE).unwrap();
     assert_eq!((again, bytes(&ram, again.start + PAGE, 2)), (run, Some(vec![0, 0])));
 }
+
+/// Memory of a client, in a vector.
+#[derive(Debug)]
+struct ClientBytes(Mutex<Vec<u8>>);
+
+impl ExistingMemory for ClientBytes {
+    fn bytes(&self) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) {
+        let start = usize::try_from(offset).unwrap();
+        into.copy_from_slice(&self.0.lock().unwrap()[start..start + into.len()]);
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        let start = usize::try_from(offset).unwrap();
+        self.0.lock().unwrap()[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn failed_access(&self) -> Option<flight::FailedAccess> {
+        None
+    }
+}
+
+#[test]
+fn memory_of_a_client_is_accessed_at_its_own_addresses() {
+    let ram = ram();
+    let client = Arc::new(ClientBytes(Mutex::new(vec![3; 2 * 4096])));
+    let run = ram.attach(client.clone(), 2 * PAGE).unwrap();
+    let own = ram.allocate(2 * PAGE).unwrap();
+    assert!(run.start >= BASE + SIZE && run.bytes == 2 * PAGE);
+
+    assert!(ram.write(run.start + PAGE - 1, &[1, 2]));
+    assert!(ram.copy(run.start, own.start, 2 * PAGE));
+    assert_eq!(bytes(&ram, own.start + PAGE - 2, 4), Some(vec![3, 1, 2, 3]));
+    assert!(ram.copy(run.start + PAGE - 1, run.start + PAGE, 2), "overlapping");
+    assert_eq!(bytes(&ram, run.start + PAGE - 1, 3), Some(vec![1, 1, 2]));
+    assert!(ram.fill(Run { start: run.start + 1, bytes: 4098 }, 0x0403_0201));
+    assert_eq!(client.0.lock().unwrap()[4094..4100], [2, 3, 4, 1, 2, 3]);
+    assert!(ram.with_slice(run, &mut |bytes| bytes[8191] = 9));
+    assert_eq!(client.0.lock().unwrap()[8190..], [3, 9]);
+
+    assert!(!ram.write(run.start + 2 * PAGE - 1, &[0, 0]), "past the end");
+    assert!(!ram.copy(run.start, own.start + 1, 2 * PAGE), "past the end of the other");
+    assert_eq!(ram.map(&[run]), None, "a client's pages are mapped only there");
+    assert_eq!(ram.attach(client.clone(), 3 * PAGE), None, "more than there is");
+}
+
+#[test]
+fn attached_memory_is_gone_when_it_is_freed_and_its_addresses_are_free() {
+    let ram = ram();
+    let client = Arc::new(ClientBytes(Mutex::new(vec![0; 4096])));
+    let [one, two, three] = [(); 3].map(|()| ram.attach(client.clone(), PAGE).unwrap());
+    assert!(one.start + PAGE < two.start && two.start + PAGE < three.start, "with gaps");
+    ram.free(Run { bytes: 2 * PAGE, ..two });
+    assert!(ram.write(two.start, &[1]), "it was not freed as a whole");
+    ram.free(two);
+    assert!(!ram.write(two.start, &[1]) && bytes(&ram, two.start, 1).is_none());
+    assert_eq!(ram.attach(client.clone(), PAGE), Some(two));
+    [one, two, three].map(|run| ram.free(run));
+    assert_eq!(Arc::strong_count(&client), 1);
+}

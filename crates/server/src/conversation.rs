@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use thunk::claims::{RemoteAccess, ShownAccess};
+use thunk::claims::{CallerProcess, RemoteAccess, ShownAccess};
 
 /// How the memory of a client is accessed.
 pub(crate) const ACCESS: &RemoteAccess = &RemoteAccess {
@@ -23,6 +23,8 @@ pub(crate) const ACCESS: &RemoteAccess = &RemoteAccess {
     write: write_memory,
     show: show_memory,
     is_gone: is_client_gone,
+    process: client_process,
+    take_descriptor: client_descriptor,
 };
 
 /// The most bytes that one message reads or writes.
@@ -138,6 +140,14 @@ fn show_memory(address: usize, access: ShownAccess) -> Option<usize> {
 
 fn is_client_gone() -> bool {
     with(|it| it.is_gone || it.client.is_gone.load(Ordering::SeqCst)).unwrap_or(false)
+}
+
+fn client_descriptor(number: i32) -> Option<OwnedFd> {
+    take_descriptor(usize::try_from(number).ok()?).map(|(descriptor, _)| descriptor)
+}
+
+fn client_process() -> Option<Arc<dyn CallerProcess>> {
+    with(|it| it.client.process.clone() as Arc<dyn CallerProcess>)
 }
 
 impl Conversation {

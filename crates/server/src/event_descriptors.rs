@@ -5,11 +5,12 @@
 //! to its counter.
 #![expect(unsafe_code, reason = "calls the operating system")]
 
+use crate::event_signal;
 use abi::status::STATUS_INSUFFICIENT_RESOURCES;
 use abi::{HANDLE, NTSTATUS};
 use kernel::EventSink;
 use std::fs;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
 use thunk::EventHandles;
 
@@ -30,11 +31,21 @@ struct Descriptor {
     handle: RawFd,
     /// A duplicate.
     own: OwnedFd,
+    owner: Owner,
+}
+
+/// Who has the event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// This process.
+    Here,
+    /// A client of this server, which must not stop it.
+    Client,
 }
 
 /// What sets the event of a client, by its number there; `None` if the descriptor is of no event.
-pub(crate) fn sink_of(handle: RawFd, own: OwnedFd) -> Option<Arc<dyn EventSink>> {
-    let descriptor = Descriptor { handle, own };
+pub(crate) fn sink_of(handle: RawFd, own: OwnedFd, owner: Owner) -> Option<Arc<dyn EventSink>> {
+    let descriptor = Descriptor { handle, own, owner };
     // The duplicate is asked, which no other thread closes.
     is_eventfd(descriptor.own.as_raw_fd()).then(|| Arc::new(descriptor) as Arc<dyn EventSink>)
 }
@@ -42,7 +53,7 @@ pub(crate) fn sink_of(handle: RawFd, own: OwnedFd) -> Option<Arc<dyn EventSink>>
 impl EventHandles for EventDescriptors {
     fn find(&self, handle: HANDLE) -> Option<Arc<dyn EventSink>> {
         let handle = descriptor(handle)?;
-        sink_of(handle, duplicate(handle, LOWEST_INTERNAL)?)
+        sink_of(handle, duplicate(handle, LOWEST_INTERNAL)?, Owner::Here)
     }
 
     fn create(&self) -> Result<(usize, Arc<dyn EventSink>), NTSTATUS> {
@@ -51,7 +62,7 @@ impl EventHandles for EventDescriptors {
         let number = handle.as_raw_fd();
         let own = duplicate(number, LOWEST_INTERNAL).ok_or(full)?;
         std::mem::forget(handle); // It is the client's now.
-        let sink = Arc::new(Descriptor { handle: number, own });
+        let sink = Arc::new(Descriptor { handle: number, own, owner: Owner::Here });
         Ok((usize::try_from(number).map_err(|_| full)?, sink))
     }
 
@@ -65,10 +76,15 @@ impl EventHandles for EventDescriptors {
 
 impl EventSink for Descriptor {
     /// A client that has filled the counter itself is not waited for: its event is set already. (One
-    /// that fills it between the two system calls blocks its own process.)
+    /// that fills it between the two system calls blocks its own process, but not a server.)
     fn set(&self) {
         let number = self.own.as_raw_fd();
-        if poll(number, libc::POLLOUT, 0) {
+        if !poll(number, libc::POLLOUT, 0) {
+            return;
+        }
+        if self.owner == Owner::Client {
+            event_signal::add_one(self.own.as_fd());
+        } else {
             let one = 1_u64.to_ne_bytes();
             // SAFETY: The eight bytes are this function's own.
             let _ = unsafe { libc::write(number, one.as_ptr().cast(), one.len()) };

@@ -21,7 +21,7 @@ pub struct HostedKernel {
     /// The kernel.
     pub kernel: Arc<Kernel>,
     /// Set if a report was requested.
-    pub report: Option<Report>,
+    pub report: Option<Arc<Report>>,
 }
 
 impl HostedKernel {
@@ -31,7 +31,7 @@ impl HostedKernel {
     ///
     /// That of `set_up`, or why the driver did not start, in one line.
     pub fn start(
-        report: Option<Report>,
+        report: Option<Arc<Report>>,
         set_up: impl FnOnce(&Arc<ThreadedHost>, &Arc<Log>) -> Result<Option<DriverSetup>, String>,
     ) -> Result<Self, String> {
         let log = Arc::new(if report.is_some() { Log::new() } else { Log::silent() });

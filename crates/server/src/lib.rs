@@ -8,7 +8,9 @@ pub mod channel;
 mod conversation;
 pub mod descriptor_socket;
 pub mod driver;
+mod driver_fault;
 pub mod event_descriptors;
+mod event_signal;
 pub mod hosted_kernel;
 pub mod internal;
 pub mod message;
@@ -22,6 +24,7 @@ pub mod signals;
 pub mod standard_error;
 
 pub use call_site::CallSite;
+pub use driver_fault::{DriverFault, end_at_driver_fault, prints_driver_fault};
 pub use event_descriptors::EventDescriptors;
 pub use hosted_kernel::HostedKernel;
 pub use nt_descriptors::NtDescriptors;

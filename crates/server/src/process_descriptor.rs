@@ -3,6 +3,48 @@
 
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thunk::claims::CallerProcess;
+
+/// The process of a client, whose memory allocations may use longer than a call.
+#[derive(Debug)]
+pub(crate) struct WatchedProcess {
+    number: i32,
+    /// Without it, the end is known once the client's socket is closed.
+    descriptor: Option<OwnedFd>,
+    is_gone: AtomicBool,
+}
+
+impl WatchedProcess {
+    pub(crate) fn new(number: i32) -> Self {
+        Self { number, descriptor: open(number), is_gone: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<&OwnedFd> {
+        self.descriptor.as_ref()
+    }
+
+    /// Its connection has ended: its memory is not accessed any more.
+    pub(crate) fn set_gone(&self) {
+        self.is_gone.store(true, Ordering::SeqCst);
+    }
+}
+
+impl CallerProcess for WatchedProcess {
+    fn number(&self) -> i32 {
+        self.number
+    }
+
+    fn has_ended(&self) -> bool {
+        let ended = |descriptor: &OwnedFd| {
+            let (fd, events) = (descriptor.as_raw_fd(), libc::POLLIN);
+            let mut wait = libc::pollfd { fd, events, revents: 0 };
+            // SAFETY: The structure is this function's own.
+            unsafe { libc::poll(&raw mut wait, 1, 0) > 0 }
+        };
+        self.is_gone.load(Ordering::SeqCst) || self.descriptor.as_ref().is_some_and(ended)
+    }
+}
 
 /// A descriptor of a process; `None` if there can be none.
 pub fn open(process: i32) -> Option<OwnedFd> {

@@ -1,7 +1,7 @@
 //! Handles of clients in other processes: descriptors that go over the channel of the current call.
 
 use crate::conversation;
-use crate::event_descriptors;
+use crate::event_descriptors::{self, Owner};
 use crate::nt_descriptors::NtDescriptors;
 use crate::process_descriptor;
 use crate::server_client::SharedServer;
@@ -38,7 +38,7 @@ impl EventHandles for RemoteEvents {
     fn find(&self, handle: HANDLE) -> Option<Arc<dyn EventSink>> {
         let number = event_descriptors::descriptor(handle)?;
         let (descriptor, _) = conversation::take_descriptor(handle.addr())?;
-        event_descriptors::sink_of(number, descriptor)
+        event_descriptors::sink_of(number, descriptor, Owner::Client)
     }
 
     fn create(&self) -> Result<(usize, Arc<dyn EventSink>), NTSTATUS> {
@@ -46,7 +46,7 @@ impl EventHandles for RemoteEvents {
         let event = event_descriptors::create().ok_or(full)?;
         let number = conversation::give_descriptor(event.as_fd(), false).ok_or(full)?;
         let handle = i32::try_from(number).map_err(|_| full)?;
-        Ok((number, event_descriptors::sink_of(handle, event).ok_or(full)?))
+        Ok((number, event_descriptors::sink_of(handle, event, Owner::Client).ok_or(full)?))
     }
 
     fn discard(&self, handle: usize) {

@@ -6,14 +6,18 @@
 //! 2. State is kept only for live objects (handles, threads inside a call) and for findings.
 
 use crate::call_site::CallSite;
+use crate::driver_fault::DriverFault;
 use crate::{internal, signals, standard_error};
-use flight::{Component, EventKind, Kind, Log, Subject};
+use flight::{Component, Event, EventKind, Kind, Log, Subject};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use verify::{Finding, Severity, Verifier, plural, sentence};
+
+/// How long the report of a driver's fault waits for a lock, which the thread of the fault may hold.
+const FAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Collects the report of clients.
 #[derive(Default)]
@@ -42,7 +46,7 @@ struct HandleOrigin {
     created_at: Option<Arc<CallSite>>,
 }
 
-/// A fault that ended a client.
+/// A fault that ended a client, or a server.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultText<'a> {
     /// What ended the process, where, and who is to blame.
@@ -106,33 +110,7 @@ impl Report {
 
     /// Observes the events since the last call.
     pub fn observe(&self, log: &Log) {
-        let state = &mut *self.state();
-        log.read(|event| {
-            let before = state.verifier.findings().len();
-            state.verifier.observe(event);
-            state.add_breaches(before, event.thread);
-            match event.kind {
-                EventKind::HandlePublished { handle, of: to } => {
-                    let created_at = state.calls.get(&event.thread).cloned();
-                    let key = (event.subject, handle.0);
-                    state.handles.insert(key, HandleOrigin { of: to, created_at });
-                }
-                EventKind::HandleClosed { handle, .. } => {
-                    state.handles.remove(&(event.subject, handle.0));
-                }
-                EventKind::NtObjectCreated { .. } => {
-                    let created_at = state.calls.get(&event.thread).cloned();
-                    state.nt_objects.insert(event.subject, created_at);
-                }
-                EventKind::NtObjectEnded {} => {
-                    state.nt_objects.remove(&event.subject);
-                }
-                EventKind::Leave { .. } => {
-                    state.calls.remove(&event.thread);
-                }
-                _ => (),
-            }
-        });
+        self.state().observe(log);
     }
 
     fn state(&self) -> MutexGuard<'_, ReportState> {
@@ -189,6 +167,27 @@ impl Report {
         self.finish(&text, has_errors)
     }
 
+    /// Writes the report of a server whose driver has ended it: with the finding on the fault, without
+    /// the live objects of clients that are still there.
+    pub(crate) fn write_at_driver_fault(&self, log: &Log, fault: &DriverFault, left: &Leaks) {
+        let ended_by = FaultText { sentence: &fault.ended_by, callers: &fault.callers };
+        let Some(mut state) = self.state_within(FAULT_TIMEOUT) else {
+            self.write_in_time(Duration::ZERO, Some(ended_by));
+            return;
+        };
+        state.observe(log);
+        if let Some(event) = &fault.finding {
+            state.verifier.observe(&Event { seq: log.last_seq() + 1, ..event.clone() });
+        }
+        let text = text(&state, left, Some(ended_by));
+        self.print(&text, true);
+    }
+
+    /// Whether the report is written to standard error.
+    pub(crate) fn is_on_standard_error(&self) -> bool {
+        self.to.as_ref().is_none_or(|to| to == "1")
+    }
+
     fn finish(&self, text: &str, has_errors: bool) -> WrittenReport {
         let is_written = self.print(text, has_errors);
         if has_errors || !is_written { WrittenReport::Bad } else { WrittenReport::Clean }
@@ -216,6 +215,37 @@ impl Report {
 }
 
 impl ReportState {
+    /// Observes the events since the last call.
+    fn observe(&mut self, log: &Log) {
+        let state = self;
+        log.read(|event| {
+            let before = state.verifier.findings().len();
+            state.verifier.observe(event);
+            state.add_breaches(before, event.thread);
+            match event.kind {
+                EventKind::HandlePublished { handle, of: to } => {
+                    let created_at = state.calls.get(&event.thread).cloned();
+                    let key = (event.subject, handle.0);
+                    state.handles.insert(key, HandleOrigin { of: to, created_at });
+                }
+                EventKind::HandleClosed { handle, .. } => {
+                    state.handles.remove(&(event.subject, handle.0));
+                }
+                EventKind::NtObjectCreated { .. } => {
+                    let created_at = state.calls.get(&event.thread).cloned();
+                    state.nt_objects.insert(event.subject, created_at);
+                }
+                EventKind::NtObjectEnded {} => {
+                    state.nt_objects.remove(&event.subject);
+                }
+                EventKind::Leave { .. } => {
+                    state.calls.remove(&event.thread);
+                }
+                _ => (),
+            }
+        });
+    }
+
     /// Records the current call of the thread for the findings since `before`.
     fn add_breaches(&mut self, before: usize, thread: u32) {
         let Some(call_site) = self.calls.get(&thread) else { return };

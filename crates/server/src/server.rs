@@ -6,7 +6,7 @@ use crate::hosted_kernel::HostedKernel;
 use crate::nt_descriptors::NtDescriptors;
 use crate::report::{Leaks, Report, WrittenReport};
 use crate::server_client::{self, SharedServer};
-use crate::{internal, signals};
+use crate::{driver_fault, internal, signals};
 use flight::{LiveObject, Log, ThreadedHost};
 use kernel::{DriverSetup, ProcessExit};
 use std::fs::{self, Permissions};
@@ -45,7 +45,8 @@ pub fn default_socket() -> Option<PathBuf> {
     Some(Path::new(&folder).join("windtunnel.sock"))
 }
 
-/// Serves clients until SIGTERM or SIGINT. `ready` is called when they can connect.
+/// Serves clients until SIGTERM or SIGINT. `ready` is called when they can connect. A fault of the
+/// driver ends the process ([`driver_fault`]).
 ///
 /// # Errors
 ///
@@ -58,9 +59,13 @@ pub fn serve(
 ) -> Result<ServerEnd, String> {
     let listener = listen(path)?;
     let removed = RemovedAtEnd(path);
-    signals::with_signals_blocked(|| {
+    let report = report.map(Arc::new);
+    signals::with_sent_signals_blocked(|| {
         let stop = stop_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
-        let hosted = HostedKernel::start(report, |host, log| set_up(host, log).map(Some))?;
+        let hosted = HostedKernel::start(report.clone(), |host, log| {
+            driver_fault::watch(report, log.clone(), path);
+            set_up(host, log).map(Some)
+        })?;
         let nt = Arc::new(NtDescriptors::default());
         let live = hosted.kernel.live_objects().objects;
         let own_objects = live.into_iter().map(|object| object.subject).collect();
@@ -106,10 +111,14 @@ impl Drop for RemovedAtEnd<'_> {
     }
 }
 
+/// The server of this process.
+pub(crate) fn running() -> Option<Arc<SharedServer>> {
+    SERVER.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+}
+
 /// A window of the system memory shows its bytes no more.
 fn hide_window(start: usize) {
-    let server = SERVER.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
-    let Some(server) = server else { return };
+    let Some(server) = running() else { return };
     let clients = server.clients();
     clients.iter().for_each(|client| client.hide(start));
 }

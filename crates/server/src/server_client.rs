@@ -10,7 +10,7 @@ use crate::message::{
     self, BYE, Call, HELLO, MessageReader, NEW_CHANNEL, OtherCall, REFUSED, VERSION,
 };
 use crate::nt_descriptors::NtDescriptors;
-use crate::process_descriptor;
+use crate::process_descriptor::{self, WatchedProcess};
 use crate::remote_handles::{RemoteEvents, RemoteNtHandles, RemoteProcesses};
 use crate::{CallSite, Leaks, internal};
 use abi::NTSTATUS;
@@ -54,6 +54,7 @@ pub(crate) struct ClientProcess {
     pub(crate) session: Session,
     /// Its number in the operating system.
     pub(crate) number: i32,
+    pub(crate) process: Arc<WatchedProcess>,
     /// For reports: its number and its name.
     name: Arc<str>,
     /// It has ended, or is being ended.
@@ -128,6 +129,7 @@ pub(crate) fn serve(server: &Arc<SharedServer>, socket: &DescriptorSocket, proce
     let client = Arc::new(ClientProcess {
         session,
         number: process,
+        process: Arc::new(WatchedProcess::new(process)),
         name: format!("process {process} ({name})").into(),
         is_gone: AtomicBool::new(false),
         memory: Mutex::default(),
@@ -160,8 +162,8 @@ fn watch(
 ) -> (ProcessExit, Vec<JoinHandle<()>>) {
     let (mut exit, mut threads) = (ProcessExit::Killed, Vec::new());
     // A child that the client has forked may keep the socket open.
-    let process = process_descriptor::open(client.number);
-    while !process_descriptor::has_ended(process.as_ref(), socket.as_fd()) {
+    let process = client.process.descriptor();
+    while !process_descriptor::has_ended(process, socket.as_fd()) {
         let Ok(packet) = socket.receive(None) else { break };
         if packet.bytes == BYE {
             exit = ProcessExit::Orderly;
@@ -278,6 +280,7 @@ fn end(
     threads: Vec<JoinHandle<()>>,
 ) {
     client.is_gone.store(true, Ordering::SeqCst);
+    client.process.set_gone();
     let stop_calls = || client.channels().iter().for_each(|channel| channel.end());
     stop_calls();
     let (kernel, process) = (&server.hosted.kernel, client.session.process());

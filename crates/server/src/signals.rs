@@ -4,11 +4,30 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
+/// The signals of faults.
+const FAULTS: [libc::c_int; 6] =
+    [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP, libc::SIGABRT];
+
 /// Runs `body` with every signal blocked. Threads that it starts inherit the mask.
 pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
+    with_mask(&[], body)
+}
+
+/// Runs `body` with every signal blocked but those of faults: a fault whose signal is blocked ends the
+/// process without a report.
+pub(crate) fn with_sent_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
+    with_mask(&FAULTS, body)
+}
+
+/// Runs `body` with every signal blocked but these.
+fn with_mask<R>(open: &[libc::c_int], body: impl FnOnce() -> R) -> R {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: `all` has room for a signal set, which the call fills.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    for signal in open {
+        // SAFETY: The set was filled above.
+        unsafe { libc::sigdelset(all.as_mut_ptr(), *signal) };
+    }
     let set = libc::SIG_SETMASK;
     // SAFETY: `all` was filled above, and `before` has room for a signal set.
     let held = unsafe { libc::pthread_sigmask(set, all.as_ptr(), before.as_mut_ptr()) } == 0;

@@ -2,8 +2,9 @@
 
 use crate::engine::Target;
 use crate::memory::Memory;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// The size of an allocation and the location of its bytes.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Allocation {
 
     /// The current GPU address, if resident.
     pub(crate) fn address(&self) -> Option<u64> {
-        *self.address.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.address.lock()
     }
 
     /// Whether the allocation was ever resident.
@@ -61,12 +62,12 @@ impl Allocation {
     /// Sets the address at which the allocation became resident.
     pub(crate) fn set_resident(&self, address: u64) {
         self.was_resident.store(true, SeqCst);
-        *self.address.lock().unwrap_or_else(PoisonError::into_inner) = Some(address);
+        *self.address.lock() = Some(address);
     }
 
     /// Clears the address if it is `address`; a different address stays.
     pub(crate) fn set_evicted(&self, address: u64) {
-        let mut place = self.address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.address.lock();
         if *place == Some(address) {
             *place = None;
         }

@@ -10,8 +10,9 @@ use crate::aperture::Aperture;
 use crate::mmu::Mmu;
 use crate::plan::{APERTURE_BASE, LOCAL_BASE, MemoryPlan, VISIBLE_BASE};
 use flight::{Ram, Run};
+use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The fill pattern of local memory after a power loss.
 const POWER_LOSS_PATTERN: u32 = 0xdead_50f7;
@@ -84,7 +85,7 @@ impl Controller {
     }
 
     pub(crate) fn aperture(&self) -> MutexGuard<'_, Aperture> {
-        self.aperture.lock().unwrap_or_else(PoisonError::into_inner)
+        self.aperture.lock()
     }
 
     /// The unit that translates virtual addresses, if the GPU has one.

@@ -26,9 +26,10 @@ use kernel::callbacks::KernelCallbacks;
 use kernel::handle_table::Handle;
 use kernel::miniport::{DriverError, DriverResult};
 use kernel::render_args::BufferSizes;
+use parking_lot::{Mutex, MutexGuard};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The driver of a [`Gpu`].
 pub struct SoftGpu {
@@ -160,7 +161,7 @@ impl SoftGpu {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

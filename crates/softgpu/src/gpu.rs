@@ -15,11 +15,12 @@ use crate::memory::Memory;
 use crate::mmu::Virtual;
 use crate::plan::MemoryPlan;
 use flight::{CallGuard, Fence, HardwareModel, InterruptLine, Passive, Ram, TableEntry, TableRoot};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::mem;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The number of nodes, each with one engine and its own fences.
 pub const NODES: u32 = 2;
@@ -232,7 +233,7 @@ impl Gpu {
     }
 
     pub(crate) fn state(&self) -> StateGuard<'_> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
         StateGuard { state, busy: &self.busy }
     }
 }

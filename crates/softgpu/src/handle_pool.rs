@@ -12,8 +12,9 @@
 //! 2. `HandleMap` holds what has a number of its own in a vector, and all else in an ordered map.
 
 use flight::Pool;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The pool or table that numbers an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl HandlePool {
 
 impl Pool for HandlePool {
     fn allocate_pool(&self, _bytes: usize, _tag: u32) -> Option<usize> {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.0.lock();
         let slot = slots.free.pop().unwrap_or_else(|| {
             slots.count += 1;
             slots.count - 1
@@ -64,7 +65,7 @@ impl Pool for HandlePool {
     }
 
     fn free(&self, block: usize, _tag: u32) {
-        let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = self.0.lock();
         if let Some(slot) = NumberedBy::Pool.slot(block) {
             slots.free.push(slot);
         }

@@ -1,7 +1,7 @@
 //! The real bytes of an allocation.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The bytes of one allocation, zeroes at first.
 ///
@@ -64,7 +64,7 @@ impl Memory {
     }
 
     fn bytes(&self) -> MutexGuard<'_, Vec<u8>> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bytes.lock()
     }
 }
 

@@ -16,8 +16,8 @@ use crate::plan::{LOCAL, PAGE, VISIBLE, segment_base};
 use crate::tlb::Tlb;
 use flight::{Run, TableEntry, TableRoot};
 use kernel::mmu::{MmuFeatures, PageTableEntry, RootSize, TableLevel, UpdateMode};
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The size of an entry.
 pub const ENTRY_SIZE: u64 = 8;
@@ -203,11 +203,11 @@ impl Mmu {
     }
 
     fn window(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+        self.window.lock()
     }
 
     pub(crate) fn tlb(&self) -> MutexGuard<'_, Tlb> {
-        self.tlb.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tlb.lock()
     }
 }
 

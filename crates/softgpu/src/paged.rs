@@ -15,7 +15,7 @@ use kernel::miniport::{DriverError, DriverResult};
 use kernel::operation::{CreateContextAllocationArgs, Operation, TransferEnd};
 use kernel::segment::PlacementFlags;
 use std::ops::Range;
-use std::sync::{PoisonError, Weak};
+use std::sync::Weak;
 
 impl SoftGpu {
     /// The saved registers of each context that has a save area, oldest first; `None` where the
@@ -49,7 +49,7 @@ impl SoftGpu {
     /// engine has not saved yet is saved to the new area, if a packet is submitted before that.
     pub fn change_areas(&self, at: &mut Passive, again: bool) -> DriverResult<()> {
         let callbacks = self.callbacks()?;
-        let _areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
+        let _areas = self.areas.lock();
         let all = self.state().records.with_areas();
         for (context, before) in all {
             let area = if again {

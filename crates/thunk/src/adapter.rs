@@ -51,7 +51,14 @@ pub(crate) unsafe fn enum_adapters2(
     let mut arguments = unsafe { read_mut(args) }?;
     let (room, array) = (arguments.NumAdapters, arguments.pAdapters);
     // SAFETY: The caller's contract: the array has `NumAdapters` elements.
-    arguments.NumAdapters = unsafe { enumerate(session, at, WITHOUT_FILTER, room, array) }?;
+    let listed = unsafe { enumerate(session, at, WITHOUT_FILTER, room, array) };
+    if !array.is_null() {
+        let is_short = listed == Err(STATUS_BUFFER_TOO_SMALL);
+        let broken =
+            is_short.then(|| format!("the array has {room} elements, and there are more adapters"));
+        session.judge(RuleId::ADAPTER_ENUM_002, "D3DKMTEnumAdapters2.NumAdapters", broken);
+    }
+    arguments.NumAdapters = listed?;
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }
 }

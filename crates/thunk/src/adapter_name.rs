@@ -43,11 +43,18 @@ pub(crate) unsafe fn open_adapter_from_gdi_display_name(
     _at: &mut Passive,
     args: *mut D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
 ) -> Result<(), NTSTATUS> {
+    let argument = "D3DKMTOpenAdapterFromGdiDisplayName.DeviceName";
+    let judge = |broken: Option<&str>| {
+        session.judge(RuleId::ADAPTER_OPEN_001, argument, broken.map(str::to_owned));
+    };
     if args.is_null() {
+        judge(Some("there is no argument structure"));
         return Err(STATUS_UNSUCCESSFUL);
     }
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
+    // A display that is not attached is no mistake: a client cannot know that.
+    judge((arguments.DeviceName[0] == 0).then_some("the name of the display is empty"));
     let name: Vec<u8> = arguments.DeviceName.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     match width_of(&name) {
         Width::Two => {
@@ -87,6 +94,9 @@ const PATH: &str = r"\\?\ROOT#DISPLAY#";
 /// What follows: the interface class `GUID_DISPLAY_DEVICE_ARRIVAL`.
 const ARRIVAL: &str = "#{1CA05180-A699-450A-9A0C-DE4FBE3DDD89}";
 
+/// The interface class `GUID_DEVINTERFACE_DISPLAY_ADAPTER`.
+const DISPLAY_ADAPTER: &str = "#{5B45201D-F2F2-4F3B-85BB-30FF1F953599}";
+
 /// Opens the adapter of a device.
 ///
 /// WINDOWS: a path of the interface class `GUID_DISPLAY_DEVICE_ARRIVAL` opens, with the LUID of its
@@ -101,6 +111,12 @@ pub(crate) unsafe fn open_adapter_from_device_name(
     let mut arguments = unsafe { read_mut(args) }?;
     // SAFETY: The caller's contract: the name ends with a zero.
     let name = unsafe { read_name(arguments.pDeviceName) }?.to_ascii_uppercase();
+    let broken = name.ends_with(DISPLAY_ADAPTER).then(|| {
+        "the path is one of GUID_DEVINTERFACE_DISPLAY_ADAPTER, and only paths of \
+         GUID_DISPLAY_DEVICE_ARRIVAL open"
+            .to_owned()
+    });
+    session.judge(RuleId::ADAPTER_OPEN_003, "D3DKMTOpenAdapterFromDeviceName.pDeviceName", broken);
     let number = name.strip_prefix(PATH).and_then(|rest| rest.strip_suffix(ARRIVAL));
     let number = number.filter(|digits| digits.len() == 4 && !digits.starts_with('+'));
     let number: Option<usize> = number.and_then(|digits| digits.parse().ok());

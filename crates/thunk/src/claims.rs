@@ -1,4 +1,5 @@
-//! Access to caller memory. No other file of this crate touches it.
+//! Access to caller memory during a call. No other file of this crate touches it, except
+//! `existing_memory` for allocations that use it.
 //!
 //! A pointer from an application is a claim. The [`Session`](crate::Session) decides how it is
 //! checked. A *trusting* session relies on the safety contract of the entry point (`# Safety`), so
@@ -21,11 +22,13 @@
 //!    together are inside the address space.
 //! 2. State kept during a call is thread-local and is restored when the call ends.
 #![expect(unsafe_code, reason = "reads and writes the memory of the caller")]
+#![expect(clippy::inline_always, reason = "copies of a few bytes on the path of every call")]
 
 mod access;
 
-pub use access::{DirectAccess, DirectAccessResult, RemoteAccess, ShownAccess};
+pub use access::{CallerProcess, DirectAccess, DirectAccessResult, RemoteAccess, ShownAccess};
 
+use crate::existing_memory;
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED};
 use smallvec::SmallVec;
@@ -33,7 +36,9 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::io::Error;
 use std::mem::MaybeUninit;
-use std::slice;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::{ptr, slice};
 
 /// The longest list or private data that is accepted: 16 Mi.
 const MAX_ITEMS: usize = 1 << 24;
@@ -101,6 +106,34 @@ impl PointerTrust {
         match self {
             Self::Remote(remote) if address != 0 => (remote.show)(address, access),
             _ => Some(address),
+        }
+    }
+
+    /// The caller's process, if its memory can be accessed outside of the call.
+    pub(crate) fn caller_process(self) -> Option<Arc<dyn CallerProcess>> {
+        match self {
+            Self::Remote(remote) => (remote.process)(),
+            Self::Guarded { process, .. } => Some(Arc::new(access::ThisProcess(process))),
+            // SAFETY: The function has no requirements.
+            Self::Trusted => Some(Arc::new(access::ThisProcess(unsafe { libc::getpid() }))),
+        }
+    }
+
+    /// A copy of a descriptor of the caller, by its number there.
+    pub(crate) fn take_descriptor(self, number: i32) -> Option<OwnedFd> {
+        match self {
+            Self::Remote(remote) => (remote.take_descriptor)(number),
+            Self::Trusted | Self::Guarded { .. } => existing_memory::duplicate(number),
+        }
+    }
+
+    /// Checks that a range of the caller's addresses can be its memory, without touching it.
+    pub(crate) fn check_range(self, start: usize, bytes: usize) -> Result<(), NTSTATUS> {
+        let start = ptr::without_provenance(start);
+        if self.is_trusted() {
+            check_address(start, bytes)
+        } else {
+            check_claim(start, bytes).map(drop)
         }
     }
 
@@ -172,6 +205,7 @@ pub fn with_guard<R>(direct: DirectAccess, body: impl FnOnce() -> R) -> R {
 ///
 /// The pointer is NULL or valid for reads of a `T`, unless the session is guarded. Every bit
 /// pattern is a valid `T`.
+#[inline]
 pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: The caller's contract; `value` has the size of a `T`.
@@ -185,6 +219,7 @@ pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, NTSTATUS> {
 /// # Safety
 ///
 /// As for [`read`] and [`write()`].
+#[inline]
 pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
     let mut value = MaybeUninit::<T>::uninit();
     // SAFETY: The caller's contract; `value` has the size of a `T`.
@@ -199,6 +234,7 @@ pub unsafe fn read_mut<T: Copy>(at: *mut T) -> Result<T, NTSTATUS> {
 ///
 /// The pointer is NULL or valid for writes of a `T`, unless the session is guarded. It never
 /// points to memory of this library.
+#[inline]
 pub unsafe fn write<T: Copy>(to: *mut T, value: T) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract; `value` has the size of a `T`.
     unsafe { store((&raw const value).cast(), to.cast(), size_of::<T>()) }
@@ -225,12 +261,15 @@ fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<*mut T, NTSTATUS> {
     Ok(list.as_mut_ptr())
 }
 
-/// As [`reserve`], for a list that is not on the heap while it is short.
+/// As [`reserve`], for an empty list that is not on the heap while it is short.
+#[inline]
 fn reserve_small<T, const N: usize>(
     list: &mut SmallVec<[T; N]>,
     count: usize,
 ) -> Result<*mut T, NTSTATUS> {
-    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    if count > N {
+        list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    }
     Ok(list.as_mut_ptr())
 }
 
@@ -261,6 +300,7 @@ unsafe fn fetch_list<T: Copy>(
 /// # Safety
 ///
 /// As for [`read_list`].
+#[inline]
 pub unsafe fn read_small_list<T: Copy, const N: usize>(
     from: *const T,
     count: usize,
@@ -287,6 +327,7 @@ pub unsafe fn reread_list<T: Copy>(from: *const T, list: &mut [T]) -> Result<(),
 }
 
 /// The size of a nonempty list in bytes, if it is plausible.
+#[inline]
 fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
     if from.is_null() || count > MAX_ITEMS {
         return Err(STATUS_INVALID_PARAMETER);
@@ -314,6 +355,7 @@ pub unsafe fn read_list_mut<T: Copy>(at: *mut T, count: usize) -> Result<Vec<T>,
 /// # Safety
 ///
 /// As for [`read_list`] and [`write_list`].
+#[inline]
 pub(crate) unsafe fn read_small_list_mut<T: Copy, const N: usize>(
     at: *mut T,
     count: usize,
@@ -388,14 +430,28 @@ pub(crate) fn copied() -> u64 {
 ///
 /// `ours` is valid for writes of all bytes. `theirs` is NULL or valid for reads of as many, unless
 /// the session is guarded.
-#[inline]
+#[inline(always)]
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if !GUARDED.get() {
-        check_address(theirs, bytes)?;
-        // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
-        unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
-        return Ok(());
+    if GUARDED.get() {
+        // SAFETY: The caller's contract.
+        return unsafe { fetch_guarded(theirs, ours, bytes) };
     }
+    check_address(theirs, bytes)?;
+    // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
+    unsafe { ours.cast::<u8>().copy_from_nonoverlapping(theirs.cast(), bytes) };
+    Ok(())
+}
+
+/// As [`fetch`], in a guarded session.
+///
+/// # Safety
+///
+/// `ours` is valid for writes of all bytes.
+unsafe fn fetch_guarded(
+    theirs: *const c_void,
+    ours: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
     let (process, direct) = match check_claim(theirs, bytes)? {
         Access::Here(process, direct) => (process, direct),
         Access::Remote(remote) => {
@@ -415,22 +471,38 @@ unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Resul
 /// # Safety
 ///
 /// As for [`fetch`] and [`store`].
-#[inline]
+#[inline(always)]
 unsafe fn fetch_for_results(
     theirs: *const c_void,
     ours: *mut c_void,
     bytes: usize,
 ) -> Result<(), NTSTATUS> {
-    if GUARDED.get()
-        && let PointerTrust::Remote(remote) = CALL_TRUST.get().trust
-    {
+    if GUARDED.get() {
+        // SAFETY: The caller's contract.
+        return unsafe { fetch_for_results_guarded(theirs, ours, bytes) };
+    }
+    // SAFETY: The caller's contract.
+    unsafe { fetch(theirs, ours, bytes) }
+}
+
+/// As [`fetch_for_results`], in a guarded session.
+///
+/// # Safety
+///
+/// As for [`fetch_guarded`] and [`store`].
+unsafe fn fetch_for_results_guarded(
+    theirs: *const c_void,
+    ours: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
+    if let PointerTrust::Remote(remote) = CALL_TRUST.get().trust {
         check_claim(theirs, bytes)?;
         // SAFETY: By the contract `ours` has room.
         let ours = unsafe { slice::from_raw_parts_mut(ours.cast::<MaybeUninit<u8>>(), bytes) };
         return accessed((remote.read)(theirs.addr(), ours, true));
     }
     // SAFETY: The caller's contract.
-    unsafe { fetch(theirs, ours, bytes) }?;
+    unsafe { fetch_guarded(theirs, ours, bytes) }?;
     // SAFETY: The caller's contract; what is written is what was read.
     unsafe { check_results(theirs.cast_mut(), ours.cast_const(), bytes) }
 }
@@ -441,14 +513,28 @@ unsafe fn fetch_for_results(
 ///
 /// `ours` is valid for reads of all bytes. `theirs` is NULL or valid for writes of as many, unless
 /// the session is guarded. It never points to memory of this library.
-#[inline]
+#[inline(always)]
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
-    if !GUARDED.get() {
-        check_address(theirs, bytes)?;
-        // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
-        unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
-        return Ok(());
+    if GUARDED.get() {
+        // SAFETY: The caller's contract.
+        return unsafe { store_guarded(ours, theirs, bytes) };
     }
+    check_address(theirs, bytes)?;
+    // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
+    unsafe { theirs.cast::<u8>().copy_from_nonoverlapping(ours.cast(), bytes) };
+    Ok(())
+}
+
+/// As [`store`], in a guarded session.
+///
+/// # Safety
+///
+/// `ours` is valid for reads of all bytes. `theirs` never points to memory of this library.
+unsafe fn store_guarded(
+    ours: *const c_void,
+    theirs: *mut c_void,
+    bytes: usize,
+) -> Result<(), NTSTATUS> {
     let (process, direct) = match check_claim(theirs, bytes)? {
         Access::Here(process, direct) => (process, direct),
         Access::Remote(remote) => {
@@ -475,10 +561,10 @@ unsafe fn check_results(
     read: *const c_void,
     bytes: usize,
 ) -> Result<(), NTSTATUS> {
-    if !GUARDED.get() || bytes == 0 {
+    let PointerTrust::Guarded { process, direct } = CALL_TRUST.get().trust else { return Ok(()) };
+    if bytes == 0 {
         return Ok(());
     }
-    let PointerTrust::Guarded { process, direct } = CALL_TRUST.get().trust else { return Ok(()) };
     // The memory was checked not to be ours when it was read.
     // SAFETY: There is a byte, and by the contract the memory is not ours.
     let probed = direct.map(|direct| unsafe { (direct.probe)(theirs.cast(), bytes) });
@@ -591,7 +677,6 @@ fn check_copied(bytes: usize, copied: isize) -> Result<(), NTSTATUS> {
 mod tests {
     use super::*;
     use smallvec::smallvec;
-    use std::ptr;
 
     fn guarded<R>(body: impl FnOnce() -> R) -> R {
         PointerTrust::guarded().during(body)

@@ -4,7 +4,8 @@
 use crate::client::{Client, check_status};
 use crate::table;
 use abi::kmt::{
-    D3DKMT_CHECKOCCLUSION, D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP, D3DKMT_CREATESYNCFILE,
+    D3DKMT_ADAPTERINFO, D3DKMT_CHECKOCCLUSION, D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP,
+    D3DKMT_CREATESYNCFILE, D3DKMT_ENUMADAPTERS2, D3DKMT_OPENADAPTERFROMDEVICENAME,
     D3DKMT_OPENADAPTERFROMHDC, D3DKMT_QUERYADAPTERINFO, D3DKMT_SETVIDPNSOURCEOWNER,
     D3DKMT_VIDPNSOURCEOWNER_TYPE, KMTQUERYADAPTERINFOTYPE,
 };
@@ -27,6 +28,32 @@ impl Client {
         // SAFETY: `args` outlives the call.
         check_status(unsafe { table::D3DKMTOpenAdapterFromHdc(session, at, to) })?;
         Ok(args.hAdapter)
+    }
+
+    /// `D3DKMTOpenAdapterFromDeviceName` of the path of a device.
+    pub fn open_device_name(
+        &self,
+        at: &mut Passive,
+        path: &str,
+    ) -> Result<D3DKMT_HANDLE, NTSTATUS> {
+        let path: Vec<u16> = path.encode_utf16().chain([0]).collect();
+        let mut args = D3DKMT_OPENADAPTERFROMDEVICENAME {
+            pDeviceName: path.as_ptr(),
+            ..D3DKMT_OPENADAPTERFROMDEVICENAME::ZERO
+        };
+        let (session, to) = (self.session(), &raw mut args);
+        // SAFETY: `args` and `path` outlive the call; `path` ends with a zero.
+        check_status(unsafe { table::D3DKMTOpenAdapterFromDeviceName(session, at, to) })?;
+        Ok(args.hAdapter)
+    }
+
+    /// `D3DKMTEnumAdapters2` with an array that has no elements. Returns the number of adapters.
+    pub fn enumerate_into_nothing(&self, at: &mut Passive) -> Result<u32, NTSTATUS> {
+        let mut list = [D3DKMT_ADAPTERINFO::ZERO; 1];
+        let mut args = D3DKMT_ENUMADAPTERS2 { NumAdapters: 0, pAdapters: list.as_mut_ptr() };
+        // SAFETY: `args` and `list` outlive the call, which may write no element.
+        check_status(unsafe { table::D3DKMTEnumAdapters2(self.session(), at, &raw mut args) })?;
+        Ok(args.NumAdapters)
     }
 
     /// `D3DKMTQueryAdapterInfo` of a type, with this buffer.

@@ -6,6 +6,7 @@ use crate::claims::{
     write_list,
 };
 use crate::entry::{ArgumentRule, judge_usual_arguments};
+use crate::existing_memory;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -14,17 +15,18 @@ use abi::kmt::{
     D3DKMT_CREATESTANDARDALLOCATION, D3DKMT_STANDARDALLOCATIONTYPE_EXISTINGHEAP,
     D3DKMT_STANDARDALLOCATIONTYPE_INTERNALBACKINGSTORE,
 };
-use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER};
 use abi::ukm::{
     D3DDDI_ALLOCATIONINFO, D3DDDI_ALLOCATIONINFO2, D3DDDI_ALLOCATIONINFO2_FLAGS as InfoFlags,
     D3DDDI_ID_NOTAPPLICABLE,
 };
-use flight::{Passive, RuleId};
+use flight::{ExistingMemory, Passive, RuleId};
 use kernel::miniport::{CallList, PrivateData, collect_few};
 use kernel::{
     Argument, CreateAllocationRequest, CreateAllocationResponse, Handle, KernelError, Sharing,
 };
 use std::ffi::c_void;
+use std::sync::Arc;
 
 const PAGE: usize = 4096;
 
@@ -184,12 +186,16 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         refuses: INVALID,
         broken: |arguments| {
             let size = arguments.standard.map_or(0, |standard| standard.ExistingHeapData.Size);
+            let is_sized = arguments.standard.is_some();
+            let bad_size = is_sized && (size == 0 || size % PAGE != 0);
+            if arguments.has(Flags::ExistingSection) {
+                return bad_size.then(|| format!("{size:#x} bytes of a section are not pages"));
+            }
             if !arguments.has(Flags::ExistingSysMem) {
                 return None;
             }
-            let (start, sized) =
-                (arguments.infos.first()?.system_memory.addr(), arguments.standard.is_some());
-            (start == 0 || start % PAGE != 0 || (sized && (size == 0 || size % PAGE != 0)))
+            let start = arguments.infos.first()?.system_memory.addr();
+            (start == 0 || start % PAGE != 0 || bad_size)
                 .then(|| format!("{size:#x} bytes at {start:#x} are not whole pages"))
         },
     },
@@ -420,17 +426,14 @@ unsafe fn create_objects(
     if arguments.standard.is_some() && args.PrivateDriverDataSize != 0 {
         return Err(STATUS_INVALID_PARAMETER);
     }
-    if arguments.has(Flags::ExistingSection) {
-        session.missing_entry("D3DKMTCreateAllocation.Flags.ExistingSection");
-        return Err(STATUS_NOT_SUPPORTED);
-    }
     if args.Flags.Value != 0 {
         for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.has(*flag)) {
             session.missing_entry(name);
         }
     }
     // SAFETY: The caller's contract.
-    let request = unsafe { create_request(&arguments) }?;
+    let mut request = unsafe { create_request(&arguments) }?;
+    request.existing = find_existing(session, &arguments)?;
     let made = session.kernel.create_allocations(at, session.process, request);
     let lost_resource = made.as_ref().err().is_some_and(|why| {
         matches!(
@@ -498,7 +501,26 @@ unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocation
         allocations,
         primaries,
         standard: arguments.standard.map(|standard| standard.ExistingHeapData.Size as u64),
+        existing: None,
     })
+}
+
+/// The caller's memory that a standard allocation uses.
+fn find_existing(
+    session: &Session,
+    arguments: &CreateArguments,
+) -> Result<Option<Arc<dyn ExistingMemory>>, NTSTATUS> {
+    let (Some(standard), Some(info)) = (arguments.standard, arguments.infos.first()) else {
+        return Ok(None);
+    };
+    let bytes = standard.ExistingHeapData.Size;
+    let read_only = arguments.has(Flags::ReadOnly);
+    let address = info.system_memory.addr();
+    // The address is a union with `hSection`.
+    if arguments.has(Flags::ExistingSection) {
+        return existing_memory::of_section(session, address, bytes, read_only).map(Some);
+    }
+    existing_memory::at_address(session, address, bytes, read_only).map(Some)
 }
 
 /// The structure with the results. Sizes stay unchanged.

@@ -22,6 +22,7 @@ pub mod claims;
 mod client;
 mod client_adapter;
 mod client_address;
+mod client_existing;
 mod client_keyed_mutex;
 mod client_memory;
 mod client_nt_share;
@@ -36,6 +37,7 @@ mod device;
 mod entry;
 mod escape;
 mod event_handles;
+mod existing_memory;
 mod keyed_mutex;
 mod lock;
 mod nt_attributes;
@@ -81,6 +83,7 @@ pub use table::*;
 pub use client::{
     Client, CreateAllocation, CreatedAllocation, DestroyAllocation, EscapeCall, OpenedResource,
 };
+pub use client_existing::ClientMemory;
 pub use client_keyed_mutex::KeyedMutex;
 pub use client_memory::{PagingQueue, PagingStatus};
 pub use client_nt_share::OpenedBundle;

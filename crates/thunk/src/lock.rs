@@ -184,6 +184,9 @@ fn show_locked(
     device: Handle,
     locked: &LockResponse,
 ) -> Result<*mut c_void, NTSTATUS> {
+    if locked.is_clients_own {
+        return Ok(ptr::with_exposed_provenance_mut(locked.address));
+    }
     let shown = session.show(locked.address, ShownAccess::ReadWrite).inspect_err(|_| {
         // The lock was just acquired; a destroy on another thread may have ended it.
         _ = session.kernel.unlock(session.process, device, &[locked.view]);

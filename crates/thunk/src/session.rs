@@ -72,6 +72,11 @@ impl Session {
         self.trust.is_remote()
     }
 
+    /// How the caller's memory is accessed.
+    pub(crate) fn pointers(&self) -> PointerTrust {
+        self.trust
+    }
+
     /// The same session, whose calls may name other processes by these handles.
     #[must_use]
     pub fn with_process_handles(self, handles: Arc<dyn ProcessHandles>) -> Self {

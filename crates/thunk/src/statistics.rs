@@ -10,16 +10,20 @@ use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::{
     D3DKMT_QUERYCLOCKCALIBRATION, D3DKMT_QUERYSTATISTICS, D3DKMT_QUERYSTATISTICS_ADAPTER,
-    D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER,
-    D3DKMT_QUERYSTATISTICS_PROCESS, D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER,
-    D3DKMT_QUERYSTATISTICS_PROCESS_NODE, D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT,
+    D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION,
+    D3DKMT_QUERYSTATISTICS_NODE, D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION,
+    D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER, D3DKMT_QUERYSTATISTICS_PROCESS,
+    D3DKMT_QUERYSTATISTICS_PROCESS_ADAPTER, D3DKMT_QUERYSTATISTICS_PROCESS_NODE,
+    D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION, D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT,
     D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP, D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE,
     D3DKMT_QUERYSTATISTICS_RESULT, D3DKMT_QUERYSTATISTICS_SEGMENT,
-    D3DKMT_QUERYSTATISTICS_VIDPNSOURCE, DXGK_GPUCLOCKDATA, DXGK_GPUCLOCKDATA_FLAGS,
+    D3DKMT_QUERYSTATISTICS_VIDPNSOURCE, D3DKMT_SystemPagingBuffer, DXGK_GPUCLOCKDATA,
+    DXGK_GPUCLOCKDATA_FLAGS,
 };
 use abi::status::STATUS_INVALID_PARAMETER;
 use flight::{Passive, RuleId};
-use kernel::{AdapterInfo, Handle};
+use kernel::{AdapterInfo, AllocationCount, AllocationCounts, Handle, NodeCounts};
+use std::mem::offset_of;
 
 const CLOCK_ERROR_RULES: ErrorRules = ErrorRules {
     handles: &[(
@@ -30,13 +34,22 @@ const CLOCK_ERROR_RULES: ErrorRules = ErrorRules {
     others: &[],
 };
 
+/// The word at which the counters of created allocations begin; those of destroyed ones follow.
+const CREATED: usize = offset_of!(D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION, Allocations) / 8;
+
+/// Where the packets of a node are counted.
+const NODE_PACKETS: usize =
+    offset_of!(D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION, PacketStatistics);
+
 /// The frequency of all clocks: the host counts in units of 100 ns.
 const FREQUENCY: u64 = 10_000_000;
 
 /// Returns statistics of an adapter, one of its parts, or a process that uses it.
 ///
 /// WINDOWS: an adapter, segment, node or source that does not exist is an invalid parameter (our
-/// reading). Counters of work, paging and presents are not kept: they are zero.
+/// reading). An allocation in a segment is committed to it and resident there (our reading). Counted
+/// are allocations that were created and destroyed, allocations and evicted bytes of segments, and
+/// packets and paging commands of nodes; every other counter is zero.
 pub(crate) unsafe fn query_statistics(
     session: &Session,
     _at: &mut Passive,
@@ -71,7 +84,15 @@ fn statistics(
     let resets = u32::try_from(info.resets).unwrap_or(u32::MAX);
     Ok(match arguments.Type {
         D3DKMT_QUERYSTATISTICS_ADAPTER => {
-            vec![pair(segments, info.nodes), pair(info.sources(), 0), pair(resets, 0)]
+            let mut words =
+                vec![pair(segments, info.nodes), pair(info.sources(), 0), pair(resets, 0)];
+            words.resize(CREATED, 0);
+            let AllocationCounts { created, destroyed } =
+                session.kernel.allocation_counts(info.adapter);
+            for AllocationCount { count, bytes } in [created, destroyed] {
+                words.extend([u64::from(count), bytes]);
+            }
+            words
         }
         D3DKMT_QUERYSTATISTICS_PROCESS => {
             process()?;
@@ -84,16 +105,29 @@ fn statistics(
         D3DKMT_QUERYSTATISTICS_SEGMENT => {
             let segment = segment?;
             let aperture = u64::from(segment.aperture);
-            vec![segment.limit, segment.committed, segment.committed, 0, 0, aperture]
+            let there = session.kernel.segment_allocations(info.adapter, index, None).count;
+            let (bytes, evicted) = (segment.committed, segment.evicted);
+            vec![segment.limit, bytes, bytes, evicted, pair(there, there), aperture]
         }
         D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT => {
-            process()?;
-            segment.map(|_| Vec::new())?
+            let of = process()?.id(session);
+            segment?;
+            let count =
+                of.map(|of| session.kernel.segment_allocations(info.adapter, index, Some(of)));
+            let AllocationCount { count, bytes } = count.unwrap_or_default();
+            vec![bytes, 0, 0, 0, u64::from(count)]
         }
-        D3DKMT_QUERYSTATISTICS_NODE => below(info.nodes).map(|()| Vec::new())?,
+        D3DKMT_QUERYSTATISTICS_NODE => {
+            below(info.nodes)?;
+            node_words(&session.kernel.node_counts(info.adapter, index))
+        }
         D3DKMT_QUERYSTATISTICS_PROCESS_NODE => {
-            process()?;
-            below(info.nodes).map(|()| Vec::new())?
+            let of = process()?.id(session);
+            below(info.nodes)?;
+            let packets =
+                of.map(|of| session.kernel.process_packet_counts(info.adapter, index, of));
+            let packets = packets.unwrap_or_default();
+            node_words(&NodeCounts { packets, ..NodeCounts::default() })
         }
         D3DKMT_QUERYSTATISTICS_VIDPNSOURCE => below(info.sources()).map(|()| Vec::new())?,
         D3DKMT_QUERYSTATISTICS_PROCESS_VIDPNSOURCE => {
@@ -109,6 +143,32 @@ fn statistics(
         D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER => below(1).map(|()| Vec::new())?,
         _ => return Err(STATUS_INVALID_PARAMETER),
     })
+}
+
+/// The `D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION` of a node.
+fn node_words(counts: &NodeCounts) -> Vec<u64> {
+    const QUEUE: usize =
+        NODE_PACKETS + offset_of!(D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION, QueuePacket);
+    const DMA: usize =
+        NODE_PACKETS + offset_of!(D3DKMT_QUERYSTATISTICS_PACKET_INFORMATION, DmaPacket);
+    const PAGING: usize = DMA
+        + D3DKMT_SystemPagingBuffer as usize
+            * size_of::<D3DKMT_QUERYSTATISTICS_DMA_PACKET_TYPE_INFORMATION>();
+    let NodeCounts { packets, paging_submitted, paging_completed } = counts;
+    let mut words = vec![0; size_of::<D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION>() / 8];
+    // The counters have 32 bits.
+    let mut set = |offset: usize, number: u64| {
+        words[offset / 8] |= (number & 0xffff_ffff) << (offset % 8 * 8);
+    };
+    for (offset, submitted, completed) in [
+        (QUEUE, packets.queued, packets.completed),
+        (DMA, packets.submitted, packets.completed),
+        (PAGING, *paging_submitted, *paging_completed),
+    ] {
+        set(offset, submitted);
+        set(offset + 4, completed);
+    }
+    words
 }
 
 /// Two words of 32 bits, the first one low.

@@ -48,6 +48,7 @@ macro_rules! for_each_entry_point {
                 statuses: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
             D3DKMTEnumAdapters2(*mut kmt::D3DKMT_ENUMADAPTERS2) => adapter::enum_adapters2 {
+                rules: [ADAPTER_ENUM_002],
                 statuses: [BAD, STATUS_BUFFER_TOO_SMALL, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
             D3DKMTEnumAdapters3(*mut kmt::D3DKMT_ENUMADAPTERS3) => adapter::enum_adapters3 {
@@ -59,11 +60,13 @@ macro_rules! for_each_entry_point {
             }
             D3DKMTOpenAdapterFromGdiDisplayName(*mut kmt::D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME)
                 => adapter_name::open_adapter_from_gdi_display_name {
+                rules: [ADAPTER_OPEN_001],
                 statuses: [STATUS_UNSUCCESSFUL, BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
                 missing: "one display, on the first adapter that has displays",
             }
             D3DKMTOpenAdapterFromDeviceName(*mut kmt::D3DKMT_OPENADAPTERFROMDEVICENAME)
                 => adapter_name::open_adapter_from_device_name {
+                rules: [ADAPTER_OPEN_003],
                 statuses: [BAD, STATUS_NO_MEMORY, STATUS_DEVICE_REMOVED],
             }
             D3DKMTOpenAdapterFromHdc(*mut kmt::D3DKMT_OPENADAPTERFROMHDC)
@@ -504,7 +507,7 @@ macro_rules! for_each_entry_point {
             D3DKMTQueryStatistics(*mut kmt::D3DKMT_QUERYSTATISTICS)
                 => statistics::query_statistics {
                 statuses: [BAD, STATUS_INVALID_HANDLE, STATUS_ACCESS_DENIED],
-                missing: "counters of work, paging and presents are zero",
+                missing: "counters of DMA buffers, faults, transfers, locks, running time, preemption and presents are zero",
             }
             D3DKMTQueryClockCalibration(*mut kmt::D3DKMT_QUERYCLOCKCALIBRATION)
                 => statistics::query_clock_calibration {
@@ -723,7 +726,7 @@ const CREATE_ANSWERS: &[NTSTATUS] = &[
 const CREATE_ASKS: &[&str] =
     &["DxgkDdiGetStandardAllocationDriverData", "DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"];
 
-const CREATE_LACKS: &str = "no sections, no cross-adapter, no protection";
+const CREATE_LACKS: &str = "no cross-adapter, no protection";
 
 const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_001,
@@ -738,10 +741,12 @@ const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_012,
     RuleId::ALLOC_CREATE_013,
     RuleId::ALLOC_CREATE_016,
+    RuleId::ALLOC_CREATE_017,
     RuleId::ALLOC_CREATE_018,
     RuleId::ALLOC_CREATE_019,
     RuleId::ALLOC_CREATE_022,
     RuleId::ALLOC_CREATE_023,
+    RuleId::WT_MEMORY_001,
     RuleId::DEV_LIFE_003,
 ];
 

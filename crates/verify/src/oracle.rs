@@ -94,14 +94,7 @@ impl Oracle {
         let gpu = !matches!(it.movement, PagingMovement::PageOut);
         let found = if gpu { read_at_gpu(it) } else { read_system(it.ram, it.runs, it.bytes) };
         let Some(found) = found else {
-            let message = format!(
-                "after {} of {}, the GPU does not reach all of {:#x} bytes at {:#x}",
-                name(it.movement),
-                it.of,
-                it.bytes,
-                it.address
-            );
-            self.judge(rule, it.of, Some(message));
+            self.judge(rule, it.of, Some(not_reached(it)));
             return true;
         };
         state.compared += it.bytes;
@@ -308,6 +301,10 @@ impl MemoryObserver for Oracle {
                 self.judge(RuleId::KMD_PAGING_013, it.of, dummy);
             }
             PagingMovement::Thrown => (),
+            PagingMovement::Map if it.is_clients => {
+                let broken = read_at_gpu(it).is_none().then(|| not_reached(it));
+                self.judge(RuleId::KMD_PAGING_012, it.of, broken);
+            }
             PagingMovement::PageIn
             | PagingMovement::PageOut
             | PagingMovement::Fill
@@ -369,6 +366,16 @@ fn name(movement: PagingMovement) -> &'static str {
         PagingMovement::Thrown => "the discard",
         PagingMovement::Relocate => "the move",
     }
+}
+
+fn not_reached(it: &PagingMove<'_>) -> String {
+    format!(
+        "after {} of {}, the GPU does not reach all of {:#x} bytes at {:#x}",
+        name(it.movement),
+        it.of,
+        it.bytes,
+        it.address
+    )
 }
 
 /// The bytes at the operation's GPU address.

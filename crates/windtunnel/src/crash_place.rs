@@ -74,15 +74,15 @@ impl<'a> Places<'a> {
         Self { file: Some(file), image, traps, umd, objects, program, has_drivers: false }
     }
 
-    /// Those of this process.
+    /// Those of this process: with the addresses of an image, and of its absent imports.
     pub(crate) fn here(
         file: Option<&'a DriverFile>,
-        image: Range<u64>,
+        (image, traps): (Range<u64>, Range<u64>),
         umd: Option<PathBuf>,
     ) -> Self {
         let objects = MappedObjects::of_this_process();
         let program = program();
-        Self { file, image, traps: 0..0, umd, objects, program, has_drivers: true }
+        Self { file, image, traps, umd, objects, program, has_drivers: true }
     }
 
     /// The absent import that the driver used.

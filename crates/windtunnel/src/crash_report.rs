@@ -2,19 +2,17 @@
 
 use crate::crash_place::Places;
 use crate::driver::Driver;
-use crate::driver_file::DriverFile;
 use crate::missed_block::{MissedAccess, paged_sentence};
 use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 use nt::BlockKind;
 use nt::image::{Channel, CrashKind, CrashRecord, ProcessEnd, Section};
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::ops::Range;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use verify::StackFrame;
+
+/// The names of driver code that no call leads to: before and after the first call.
+pub(crate) const DRIVER_ENTRY: &str = "DriverEntry";
+pub(crate) const OUTSIDE_OF_CALLS: &str = "a routine of the driver that is not a DDI";
 
 /// What the end of a process means.
 pub(crate) struct Crash {
@@ -54,35 +52,59 @@ pub(crate) fn crash_event(
         None if in_umd => (Component::Umd, "a routine that the runtime did not call".to_owned()),
         None => (Component::Driver, outside_of_calls(events).to_owned()),
     };
-    let is_lock = record.block.kind() == BlockKind::EndedLock;
-    let missed = MissedAccess::of(&record).filter(|_| component == Component::Driver || is_lock);
-    let paged = record.paged != 0 && component == Component::Driver;
-    let message = match (record.kind(), &missed) {
-        (CrashKind::None, _) => ended_without_record(component, end),
-        (_, Some(missed)) => missed.sentence(&record, &places, &stack, events, noun(component)),
-        _ if paged => paged_sentence(&record, &places, &stack),
-        _ => message(component, &record, &places, &stack),
+    let (rule, message) = match record.kind() {
+        CrashKind::None => (RuleId::WT_CRASH_001, ended_without_record(component, end)),
+        _ => judge_record(component, &record, &places, &stack, events),
     };
-    let otherwise = match record.kind() {
-        _ if paged => RuleId::WT_PAGED_001,
+    let mut event = event_of(&record, rule, component, (place, message));
+    if component == Component::Umd && event.call.is_none() {
+        event.subject = last_umd_subject(events).unwrap_or(Subject::RUN);
+    }
+    event.seq = events.last().map_or(1, |event| event.seq + 1);
+    let need = format!("{} to return from every call", noun(component));
+    Crash { event: Some(event), need: Some(need), stack }
+}
+
+/// The rule that a fault breaks, and the sentence.
+pub(crate) fn judge_record(
+    component: Component,
+    record: &CrashRecord,
+    places: &Places<'_>,
+    stack: &[StackFrame],
+    events: &[Event],
+) -> (RuleId, String) {
+    let is_lock = record.block.kind() == BlockKind::EndedLock;
+    let missed = MissedAccess::of(record).filter(|_| component == Component::Driver || is_lock);
+    if let Some(missed) = missed {
+        let message = missed.sentence(record, places, stack, events, noun(component));
+        return (missed.rule(record), message);
+    }
+    if record.paged != 0 && component == Component::Driver {
+        return (RuleId::WT_PAGED_001, paged_sentence(record, places, stack));
+    }
+    let rule = match record.kind() {
         CrashKind::Watchdog => RuleId::WT_TIME_003,
         CrashKind::Deadlock => RuleId::WT_LOCK_001,
-        _ if is_assertion(&record) => RuleId::WT_ASSERT_001,
+        _ if is_assertion(record) => RuleId::WT_ASSERT_001,
         CrashKind::KernelStack => RuleId::WT_STACK_001,
         _ => RuleId::WT_CRASH_001,
     };
-    let rule = missed.map_or(otherwise, |missed| missed.rule(&record));
+    (rule, message(component, record, places, stack))
+}
+
+/// The event of a fault, without its number: the entry, and the sentence.
+pub(crate) fn event_of(
+    record: &CrashRecord,
+    rule: RuleId,
+    component: Component,
+    (argument, message): (String, String),
+) -> Event {
     let call = u32::try_from(record.call).ok().filter(|call| *call != 0);
-    let about_call = call.map(|call| Kind::Call.subject(call));
-    let about_umd = || last_umd_subject(events).filter(|_| component == Component::Umd);
-    let kind =
-        EventKind::RuleBroken { rule, component, argument: place.into(), message: message.into() };
-    let subject = about_call.or_else(about_umd).unwrap_or(Subject::RUN);
-    let seq = events.last().map_or(1, |event| event.seq + 1);
+    let subject = call.map_or(Subject::RUN, |call| Kind::Call.subject(call));
+    let (argument, message) = (argument.into(), message.into());
+    let kind = EventKind::RuleBroken { rule, component, argument, message };
     let thread = if record.thread == u32::MAX { 0 } else { record.thread };
-    let event = Event { seq, thread, call, subject, kind };
-    let need = format!("{} to return from every call", noun(component));
-    Crash { event: Some(event), need: Some(need), stack }
+    Event { seq: 0, thread, call, subject, kind }
 }
 
 /// The component in a sentence.
@@ -95,7 +117,7 @@ fn outside_of_calls(events: &[Event]) -> &'static str {
     let call =
         |event: &Event| matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. });
     let called = events.iter().any(call);
-    if called { "a routine of the driver that is not a DDI" } else { "DriverEntry" }
+    if called { OUTSIDE_OF_CALLS } else { DRIVER_ENTRY }
 }
 
 /// The subject of the last call of the user-mode driver.
@@ -331,54 +353,4 @@ pub(crate) fn irql_name(irql: u32) -> String {
         2 => "DISPATCH_LEVEL".to_owned(),
         other => format!("IRQL {other}"),
     }
-}
-
-/// The driver file that is flown in this process, the addresses of its image, and the file of the
-/// user-mode driver.
-static FILE_HERE: OnceLock<&'static DriverFile> = OnceLock::new();
-static IMAGE_HERE: Mutex<Range<u64>> = Mutex::new(0..0);
-static UMD_HERE: OnceLock<PathBuf> = OnceLock::new();
-
-/// A fault in the reports of this process is one of this file.
-pub(crate) fn set_file_here(file: &'static DriverFile) {
-    _ = FILE_HERE.set(file); // A check flies one file.
-}
-
-/// A fault in code of this file is one of a user-mode driver.
-pub(crate) fn set_umd_here(path: &Path) {
-    _ = std::fs::canonicalize(path).map(|path| UMD_HERE.set(path));
-}
-
-/// The addresses at which the file is loaded.
-pub(crate) fn set_image_here(range: &Range<usize>) {
-    let range = range.start as u64..range.end as u64;
-    *IMAGE_HERE.lock().unwrap_or_else(PoisonError::into_inner) = range;
-}
-
-/// Reports faults of drivers that fly in this process: the sentence of the finding and the call stack
-/// go to standard error, then the signal is passed on, to a debugger or to the action that was there
-/// before. Every flight calls this first.
-pub fn report_faults_here() {
-    // What is loaded before the first flight is not a driver.
-    crate::crash_place::remember_own_objects();
-    nt::image::report_faults(report_here);
-}
-
-/// Prints the sentence of a fault in this process.
-fn report_here(record: &CrashRecord) {
-    let image = IMAGE_HERE.lock().map(|image| image.clone()).unwrap_or_default();
-    let places = Places::here(FILE_HERE.get().copied(), image, UMD_HERE.get().cloned());
-    let stack = places.stack(record);
-    let (component, place) = match record.running() {
-        Some((component, name)) => (component, format!(", in {name}")),
-        None if stack.is_empty() => return, // It is not the fault of a driver.
-        None if places.is_in_umd(record) => (Component::Umd, String::new()),
-        None => (Component::Driver, String::new()),
-    };
-    let message = message(component, record, &places, &stack);
-    let mut text = format!("windtunnel: {message}\n    where    {}{place}\n", component.name());
-    for frame in &stack {
-        _ = writeln!(text, "    stack    {frame}"); // To a String.
-    }
-    _ = std::io::stderr().write_all(text.as_bytes()); // The signal is passed on in any case.
 }

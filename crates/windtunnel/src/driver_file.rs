@@ -2,9 +2,9 @@
 
 use crate::child_flight;
 use crate::crash_place::Places;
-use crate::crash_report;
 use crate::driver::Driver;
 use crate::expected_video::ExpectedVideo;
+use crate::fault_here;
 use crate::flight_test::NoHardware;
 use crate::fly::{
     FlightResult, HostKind, ScenarioRun, judge_events, minidriver_entries, missing_needs,
@@ -198,7 +198,7 @@ impl DriverFile {
     }
 
     /// Loads a display driver and runs its `DriverEntry`, for a kernel in this process that clients
-    /// call. A fault of the driver is printed and ends the process.
+    /// call. A fault of the driver ends the process: a server writes its report first.
     ///
     /// # Errors
     ///
@@ -209,16 +209,18 @@ impl DriverFile {
         log: &Arc<Log>,
     ) -> Result<DriverSetup, String> {
         let at = self.path.display();
-        crash_report::report_faults_here();
-        crash_report::set_file_here(self);
+        fault_here::report_faults_here();
+        fault_here::set_file(self);
         let loaded = drivers::load_driver(&self.path, &self.bytes);
         let loaded = loaded.map_err(|why| format!("{at} {why}"))?;
-        crash_report::set_image_here(&loaded.range());
+        fault_here::set_image(loaded);
         let ram = nt::Ram::new(MACHINE_MEMORY).map_err(|why| format!("no memory: {why}"))?;
         let pool = nt::Pool::new(log.clone());
         let any_host: Arc<dyn Host> = host.clone();
         let context = self.load_context(&any_host, log, &pool, &ram);
-        match host.adopt("driver", |_| drivers::run_driver_entry(loaded, context)) {
+        let registered = host.adopt("driver", |_| drivers::run_driver_entry(loaded, context));
+        fault_here::set_entered();
+        match registered {
             Ok(Registered::Display(miniport)) => {
                 let hardware = Arc::new(NoDevice { ram, pool: pool.clone() });
                 Ok(DriverSetup { miniport, hardware, pool })
@@ -242,8 +244,8 @@ pub(crate) fn fly_file(
         let driver = Driver::File(file);
         return child_flight::fly(driver, umd, &file.options, scenario, (on, capture));
     }
-    crash_report::report_faults_here();
-    crash_report::set_file_here(file);
+    fault_here::report_faults_here();
+    fault_here::set_file(file);
     let log = Arc::new(Log::new());
     let umd = umd.and_then(NativeUmd::loaded);
     let flown = fly_here(file, umd, scenario, on, &log, None)?;
@@ -309,7 +311,7 @@ pub(crate) fn fly_here(
             log.emit(Subject::RUN, || EventKind::SystemCallsUnfiltered { why });
         }
     } else {
-        crash_report::set_image_here(&loaded.range());
+        fault_here::set_image(loaded);
     }
     let Ok(ram) = nt::Ram::new(MACHINE_MEMORY) else {
         return Ok(stopped(format!("{MACHINE_MEMORY} bytes of memory")));

@@ -1,9 +1,9 @@
 //! One flight: a driver, a scenario and a host.
 
-use crate::crash_report;
 use crate::driver::Driver;
 use crate::driver_file::fly_file;
 use crate::expected_video::ExpectedVideo;
+use crate::fault_here;
 use crate::private_data::PrivateData;
 use crate::rule_counts;
 use crate::scenario::{PAGING_QUEUES, Scenario};
@@ -230,7 +230,7 @@ pub(crate) fn fly_stream(
     body: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
-    crash_report::report_faults_here();
+    fault_here::report_faults_here();
     let (offered, body) = match make(&log) {
         Ok(setup) => {
             let (offered, memory) =
@@ -299,7 +299,7 @@ pub(crate) fn fly_body(
     body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<FlightResult, HostError> {
     let log = Arc::new(Log::new());
-    crash_report::report_faults_here();
+    fault_here::report_faults_here();
     let (implemented, run) = run_body(&log, (make, umd), needs, on, body)?;
     Ok(FlightResult { seed: on.seed(), implemented, ..verify_events(name, &log, run) })
 }

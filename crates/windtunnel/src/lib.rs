@@ -24,6 +24,7 @@ mod example;
 mod expected_video;
 mod explain;
 mod facts;
+mod fault_here;
 mod flight_jobs;
 mod flight_test;
 mod fly;
@@ -51,7 +52,6 @@ pub use check::{
     BUILT_IN, CheckPlan, CheckReport, CheckStep, FindingGroup, check, default_scenarios,
 };
 pub use child_flight::{ChildArguments, fly_as_child};
-pub use crash_report::report_faults_here;
 pub use driver::Driver;
 pub use driver_file::{DriverFile, FlightOptions};
 pub use example::{Example, ExampleFlight, example};
@@ -61,6 +61,7 @@ pub use explain::{
     explain,
 };
 pub use facts::{Decision, Failure, citing_rules};
+pub use fault_here::report_faults_here;
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{
     DeepestStack, FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd,

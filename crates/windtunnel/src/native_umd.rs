@@ -1,8 +1,8 @@
 //! A user-mode driver in a file.
 
 use crate::child_flight;
-use crate::crash_report;
 use crate::driver_file::FlightOptions;
+use crate::fault_here;
 use runtime::Umd;
 use std::fs::File;
 use std::io::Read as _;
@@ -35,8 +35,8 @@ impl NativeUmd {
         }
         let mut driver = Self { path: at.to_string(), options, loaded: None };
         if driver.options.in_process {
-            crash_report::report_faults_here();
-            crash_report::set_umd_here(path);
+            fault_here::report_faults_here();
+            fault_here::set_umd(path);
             driver.load()?;
         } else {
             child_flight::load_in_child(&driver)?;

@@ -173,6 +173,16 @@ pub(crate) const ESCAPES: &[&str] = &[
 /// Standard allocations.
 pub(crate) const STANDARD: &[&str] = &["DxgkDdiGetStandardAllocationDriverData"];
 
+/// Standard allocations in video memory.
+pub(crate) const STANDARD_PAGING: &[&str] = &[
+    "DxgkDdiGetStandardAllocationDriverData",
+    PAGING_QUEUES,
+    "DxgkDdiInterruptRoutine",
+    "DxgkDdiDpcRoutine",
+    "DxgkDdiBuildPagingBuffer",
+    "DxgkDdiSubmitCommand",
+];
+
 /// What a scenario with `D3DKMTMakeResident` needs: a driver of WDDM 1.x has no paging queues.
 pub const PAGING_QUEUES: &str = "paging queues (WDDM 2.0)";
 

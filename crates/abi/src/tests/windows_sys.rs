@@ -101,7 +101,10 @@ fn structs_about_adapters_and_displays_have_the_same_size_and_alignment() {
         D3DKMT_QUERYCLOCKCALIBRATION,
         D3DKMT_QUERYSTATISTICS,
         D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION,
+        D3DKMT_QUERYSTATISTICS_NODE_INFORMATION,
+        D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION,
         D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_GROUP_INFORMATION,
+        D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION,
         D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION,
         D3DKMT_QUERY_ADAPTER_UNIQUE_GUID,
         D3DKMT_QUERY_DEVICE_IDS,
@@ -280,5 +283,28 @@ fn statuses_have_the_same_numbers() {
         STATUS_GRAPHICS_I2C_DEVICE_DOES_NOT_EXIST,
         STATUS_GRAPHICS_I2C_ERROR_TRANSMITTING_DATA,
         STATUS_GRAPHICS_I2C_ERROR_RECEIVING_DATA,
+    }
+}
+
+#[test]
+fn counters_of_statistics_are_at_the_same_offsets() {
+    use windows_sys::Wdk::Graphics::Direct3D as theirs;
+    macro_rules! same_offset {
+        ($($name:ident: $($member:ident).+),+ $(,)?) => {
+            $(assert_eq!(
+                core::mem::offset_of!(crate::kmt::$name, $($member).+),
+                core::mem::offset_of!(theirs::$name, $($member).+),
+                stringify!($name: $($member).+)
+            );)+
+        };
+    }
+    same_offset! {
+        D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION: Allocations.Created,
+        D3DKMT_QUERYSTATISTICS_ADAPTER_INFORMATION: Allocations.Destroyed,
+        D3DKMT_QUERYSTATISTICS_SEGMENT_INFORMATION: Memory.AllocsCommitted,
+        D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT_INFORMATION: VideoMemory.AllocsCommitted,
+        D3DKMT_QUERYSTATISTICS_NODE_INFORMATION: SystemInformation,
+        D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION: PacketStatistics.QueuePacket,
+        D3DKMT_QUERYSTATISTICS_PROCESS_NODE_INFORMATION: PacketStatistics.DmaPacket,
     }
 }

@@ -68,6 +68,8 @@ pub struct SegmentUse {
     pub limit: u64,
     /// Number of bytes in use.
     pub committed: u64,
+    /// Number of bytes that were ever evicted.
+    pub evicted: u64,
 }
 
 impl Kernel {
@@ -136,6 +138,7 @@ impl Adapter {
             aperture: segment.info.flags.aperture,
             limit: segment.info.usable_bytes(),
             committed: segment.committed,
+            evicted: segment.evicted,
         });
         AdapterInfo {
             adapter,

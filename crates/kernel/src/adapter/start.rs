@@ -15,6 +15,7 @@ use crate::lifetime::device::DeviceLoss;
 use crate::lifetime::process::ProcessId;
 use crate::lock::Once;
 use crate::memory::Memory;
+use crate::objects::allocation::AllocationCount;
 use crate::objects::handle_table::Handle;
 use crate::schedule::report::Node;
 use crate::state::KernelState;
@@ -49,6 +50,8 @@ pub(crate) struct Adapter {
     pub(crate) scheduling: SchedulingFeatures,
     /// Times of the adapter's resets.
     pub(crate) resets: Vec<u64>,
+    /// Its allocations that were destroyed.
+    pub(crate) destroyed: AllocationCount,
     /// The system has stopped because of this adapter.
     pub(crate) fatal: bool,
     pub(crate) power: PowerStatus,
@@ -308,6 +311,7 @@ impl Kernel {
             memory: None,
             scheduling: SchedulingFeatures::default(),
             resets: Vec::new(),
+            destroyed: AllocationCount::default(),
             fatal: false,
             power: PowerStatus::On,
         };

@@ -22,6 +22,17 @@ impl SegmentSet {
         self.0 == 0
     }
 
+    /// The segments that the other set does not have.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// Whether a segment is in both sets.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// The segment numbers, in order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         let mut left = self.0;

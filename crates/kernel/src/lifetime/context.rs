@@ -387,6 +387,26 @@ impl KernelState {
         ending && self.is_held_by_client(number)
     }
 
+    /// Adds the packets of a context that ends to those of its node and of its process.
+    fn keep_packet_counts(&mut self, number: Id<Context>) {
+        let it = &self.contexts[number];
+        let (device, index, counts) = (&self.devices[it.device], it.node, it.queue.counts());
+        let (adapter, process) = (device.adapter, device.process);
+        let node = self.adapters.get_mut(adapter).and_then(|it| it.nodes.get_mut(index));
+        // A stopped adapter has no nodes.
+        if let Some(node) = node {
+            node.ended_packets.add(counts);
+        }
+        let Some(process) = process.and_then(|process| self.processes.get_mut(process)) else {
+            return;
+        };
+        let ended = &mut process.ended_packets;
+        match ended.iter_mut().find(|entry| (entry.0, entry.1) == (adapter, index)) {
+            Some(entry) => entry.2.add(counts),
+            None => ended.push((adapter, index, counts)),
+        }
+    }
+
     /// Removes a context that is destroyed in the driver, if its client handle is closed.
     pub(crate) fn remove_context(&mut self, number: Id<Context>) {
         // Another thread may have destroyed it meanwhile.
@@ -399,6 +419,7 @@ impl KernelState {
             return;
         }
         let (device, own) = (it.device, it.kernel_handle);
+        self.keep_packet_counts(number);
         self.contexts.remove(number);
         let _ = self.kernel_handles.close(own); // It is closed already if the driver ended it.
         self.devices[device].contexts.remove(&number);

@@ -27,14 +27,15 @@ use crate::objects::handle_table::{Handle, ReservedHandles};
 use crate::objects::resource::Resource;
 use crate::objects::resource::ResourceView;
 use crate::state::KernelState;
-use flight::{Component, EventKind, Hex, Log, Passive, RuleId};
+use flight::{Component, EventKind, ExistingMemory, Hex, Log, Passive, RuleId};
 use smallvec::{SmallVec, smallvec};
+use std::sync::Arc;
 
 /// Maximum size in bytes of a driver's private data for a standard allocation.
 const MAX_PRIVATE_SIZE: u32 = 1 << 24;
 
 /// A client's request to create allocations (`D3DKMT_CREATEALLOCATION`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct CreateAllocationRequest {
     /// The device.
     pub device: Handle,
@@ -54,6 +55,8 @@ pub struct CreateAllocationRequest {
     pub primaries: Vec<usize>,
     /// The size in bytes of one standard allocation, whose private data the driver supplies.
     pub standard: Option<u64>,
+    /// The client's memory that the standard allocation uses.
+    pub existing: Option<Arc<dyn ExistingMemory>>,
 }
 
 /// Whether and how other devices may open a resource.
@@ -212,6 +215,14 @@ impl Kernel {
             drop(state);
             self.undo_create(at, creating, &permit, objects);
             return Err(KernelError::BadAllocationInfo);
+        }
+        // A standard allocation comes alone.
+        if let (Some(existing), [number]) = (&request.existing, &objects.allocations[..])
+            && let Err(why) = state.use_existing_memory(*number, existing)
+        {
+            drop(state);
+            self.undo_create(at, creating, &permit, objects);
+            return Err(why);
         }
         state.bind_view_handles(creating, &mut objects, handles);
         drop(state);

@@ -179,7 +179,9 @@ impl Kernel {
             && it.views.iter().all(|view| closing.binary_search(view).is_ok())
         {
             it.decommitted = true;
-            self.release_memory(state, number);
+            if it.has_memory() {
+                self.release_memory(state, number);
+            }
             self.log.emit(number.subject(), || EventKind::AllocationDecommitted {});
         }
         (driver_handle, shared)
@@ -206,14 +208,10 @@ impl Kernel {
         }
     }
 
-    /// Releases the memory of an allocation.
-    #[inline(always)]
+    /// Releases the memory of an allocation that has memory.
     fn release_memory(&self, state: &mut KernelState, allocation: Id<Allocation>) {
-        let it = state.allocations.get_mut(allocation);
-        if let Some(it) = it.filter(|it| it.extent.is_some() || it.renames.is_some()) {
-            for extent in it.take_extents() {
-                self.release_extent(state, extent);
-            }
+        for extent in state.allocations[allocation].take_extents() {
+            self.release_extent(state, extent);
         }
     }
 
@@ -429,7 +427,9 @@ impl Kernel {
     #[inline(always)]
     fn end_allocation(&self, state: &mut KernelState, number: Id<Allocation>, given: usize) {
         // An allocation that was never opened still has memory.
-        self.release_memory(state, number);
+        if state.allocations.get(number).is_some_and(Allocation::has_memory) {
+            self.release_memory(state, number);
+        }
         state.remove_allocation(number);
         self.log.emit(number.subject(), || EventKind::AllocationDestroyed {});
         self.end_driver_handle(given, number.subject(), false);
@@ -509,7 +509,9 @@ impl KernelState {
             it.views.remove(number);
         }
         let allocation = self.allocations.get_mut(of)?;
-        if let Some(place) = allocation.views.iter().position(|view| *view == number) {
+        if allocation.views.last() == Some(&number) {
+            allocation.views.pop();
+        } else if let Some(place) = allocation.views.iter().position(|view| *view == number) {
             allocation.views.remove(place);
         }
         allocation.in_transition = allocation.views.is_empty()
@@ -520,10 +522,10 @@ impl KernelState {
     /// Takes a view off its device's list of views without a resource. The last view of the list
     /// takes its place.
     #[inline(always)]
-    fn remove_standalone_view(&mut self, device: Id<Device>, index: usize) {
+    fn remove_standalone_view(&mut self, device: Id<Device>, index: u32) {
         let list = &mut self.devices[device].standalone_views;
-        list.swap_remove(index);
-        if let Some(moved) = list.get(index) {
+        list.swap_remove(index as usize);
+        if let Some(moved) = list.get(index as usize) {
             self.views[*moved].standalone_index = Some(index);
         }
     }
@@ -541,7 +543,11 @@ impl KernelState {
 
     #[inline(always)]
     fn remove_allocation(&mut self, number: Id<Allocation>) {
-        let home = self.allocations.discard(number, |allocation| allocation.resource).flatten();
+        let facts = |it: &Allocation| (it.resource, it.adapter, it.size);
+        let Some((home, adapter, bytes)) = self.allocations.discard(number, facts) else { return };
+        if let Some(adapter) = self.adapters.get_mut(adapter) {
+            adapter.destroyed.count_one(bytes);
+        }
         // A resource may be destroyed together with its last members.
         if let Some(it) = home.and_then(|resource| self.resources.get_mut(resource)) {
             it.members.remove(number);

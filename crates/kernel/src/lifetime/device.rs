@@ -20,8 +20,8 @@ use crate::objects::view::View;
 use crate::objects::view::ViewStage;
 use crate::state::KernelState;
 use flight::{EventKind, Log, Passive, Ram, Run, Subject, invariant};
-use smallvec::smallvec;
 use std::collections::{BTreeSet, VecDeque};
+use std::slice;
 use std::sync::Arc;
 
 /// A process's connection to an adapter (`hDevice`).
@@ -508,8 +508,8 @@ impl Kernel {
             it.standalone_views.iter().filter(live).copied().collect();
         standalone_views.sort_unstable();
         let standalone_views =
-            standalone_views.into_iter().map(|view| RetireTarget::Views(smallvec![view], None));
-        let endings: Vec<RetireTarget> = resources.chain(standalone_views).collect();
+            standalone_views.iter().map(|view| RetireTarget::Views(slice::from_ref(view), None));
+        let endings: Vec<RetireTarget<'_>> = resources.chain(standalone_views).collect();
         let how = |ending| self.retire(&mut state, number, ending, false, false);
         endings
             .into_iter()

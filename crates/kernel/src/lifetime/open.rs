@@ -35,7 +35,7 @@ use crate::objects::handle_table::{Handle, ReservedHandle, ReservedHandles};
 use crate::objects::resource::{Resource, ResourceView};
 use crate::objects::view::{View, ViewStage};
 use crate::state::KernelState;
-use flight::{EventKind, Hex, Log, Passive, Subject};
+use flight::{EventKind, Hex, Log, Passive, Subject, make_room};
 use smallvec::SmallVec;
 
 /// The objects created so far.
@@ -474,7 +474,8 @@ impl KernelState {
             self.resource_views[target.view].views.insert(view);
         } else {
             let standalone_views = &mut self.devices[it.device].standalone_views;
-            it.standalone_index = Some(standalone_views.len());
+            it.standalone_index = u32::try_from(standalone_views.len()).ok();
+            make_room(standalone_views, 1);
             standalone_views.push(view);
         }
         if let Some(private) = private {

@@ -7,6 +7,7 @@ use crate::kernel::Kernel;
 use crate::memory::budget::SegmentGroup;
 use crate::objects::handle_table::HandleTable;
 use crate::objects::handle_table::ObjectId;
+use crate::schedule::dispatch::PacketCounts;
 use crate::state::KernelState;
 use flight::{EventKind, Passive, Subject};
 
@@ -21,6 +22,8 @@ pub struct Process {
     pub(crate) reserved: Vec<(Id<Adapter>, SegmentGroup, u64)>,
     /// Bytes in its devices' residency lists, by adapter and segment group.
     pub(crate) usage: Vec<(Id<Adapter>, SegmentGroup, u64)>,
+    /// The packets of its contexts that have ended, by adapter and node.
+    pub(crate) ended_packets: Vec<(Id<Adapter>, usize, PacketCounts)>,
 }
 
 /// Identifies a process to the thunk layer that represents it.
@@ -38,8 +41,14 @@ pub enum ProcessExit {
 
 impl Process {
     fn new() -> Self {
-        let (reserved, charged) = (Vec::new(), Vec::new());
-        Self { handles: HandleTable::local(), ended: false, creating: 0, reserved, usage: charged }
+        Self {
+            handles: HandleTable::local(),
+            ended: false,
+            creating: 0,
+            reserved: Vec::new(),
+            usage: Vec::new(),
+            ended_packets: Vec::new(),
+        }
     }
 }
 

@@ -36,6 +36,7 @@ use crate::state::KernelState;
 use flight::{EventKind, Kind, LiveObject, Passive, Subject, WaitResult, WaitToken};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
+use std::slice;
 use std::sync::Arc;
 
 /// The end of a set of views of one device.
@@ -79,11 +80,12 @@ pub enum DestroyTarget {
 }
 
 /// The views to retire.
-pub(crate) enum RetireTarget {
+#[derive(Clone, Copy)]
+pub(crate) enum RetireTarget<'a> {
     /// A device's view of a resource, with its views of all members.
     Resource(Id<ResourceView>),
     /// A list of views, and the resource of all their allocations.
-    Views(IdList<View>, Option<Id<Resource>>),
+    Views(&'a [Id<View>], Option<Id<Resource>>),
 }
 
 /// A retirement, and whether it can run at once.
@@ -107,25 +109,32 @@ impl Kernel {
         let guard; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
         let device = state.resolve_handle::<Device>(process, Argument::Device, request.device)?;
-        if state.is_zombie(device) {
+        // A lost device is entered as well: destroy calls always work.
+        guard = match self.acquire_rundown(&mut state, device) {
+            Ok(guard) => guard,
             // WINDOWS: destroy calls on a lost device succeed (our decision); its objects are
             // already destroyed.
-            return Ok(());
-        }
-        // A lost device is entered as well: destroy calls always work.
-        guard = self.acquire_rundown(&mut state, device)?;
+            Err(_) if state.is_zombie(device) => return Ok(()),
+            Err(why) => return Err(why),
+        };
         let (assume, sync) = (request.assume_not_in_use, request.synchronous);
+        let (view, views);
         let ending = match &request.target {
             DestroyTarget::Nothing => return Ok(()),
             DestroyTarget::Allocation(handle) => {
                 let argument = Argument::Allocation(0);
-                let (view, resource) = state.retire_target(process, device, argument, *handle)?;
-                RetireTarget::Views(IdList::from_slice(&[view]), resource)
+                let resource;
+                (view, resource) = state.retire_target(process, device, argument, *handle)?;
+                RetireTarget::Views(slice::from_ref(&view), resource)
             }
             DestroyTarget::Resource(handle) => {
-                state.resource_retire_target(process, device, *handle)?
+                RetireTarget::Resource(state.resource_retire_target(process, device, *handle)?)
             }
-            DestroyTarget::List(list) => state.list_retire_target(process, device, list)?,
+            DestroyTarget::List(list) => {
+                let resource;
+                (views, resource) = state.list_retire_target(process, device, list)?;
+                RetireTarget::Views(&views, resource)
+            }
         };
         let retirement = self.retire(&mut state, device, ending, assume, sync);
         let subject = retirement.number.subject();
@@ -155,10 +164,11 @@ impl Kernel {
         &self,
         state: &mut KernelState,
         device: Id<Device>,
-        ending: RetireTarget,
+        ending: RetireTarget<'_>,
         assume: bool,
         sync: bool,
     ) -> StartedRetirement {
+        let members: IdList<View>;
         let (resource_view, resource, views) = match ending {
             RetireTarget::Views(views, resource) => (None, resource, views),
             RetireTarget::Resource(it) => {
@@ -167,8 +177,8 @@ impl Kernel {
                 let live = |view: &&Id<View>| {
                     state.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
                 };
-                let views = view.views.iter().filter(live).copied().collect();
-                (Some(it), Some(view.resource), views)
+                members = view.views.iter().filter(live).copied().collect();
+                (Some(it), Some(view.resource), &members[..])
             }
         };
         let it = &mut state.devices[device];
@@ -197,22 +207,34 @@ impl Kernel {
         if let Some(view) = resource_view {
             self.retire_resource_view(state, process, view, component, subject);
         }
-        for view in &views {
-            self.retire_view(state, process, component, number, *view, assume);
-        }
         let ready = waits.is_empty();
+        let stage = if ready { ViewStage::Idle } else { ViewStage::Retiring };
+        for view in views {
+            self.retire_view(state, process, component, number, *view, stage, assume);
+        }
         if ready {
-            self.mark_idle(state, number, &views);
+            self.log_idle(number, views);
         } else {
             state.devices[device].retirements.push_back(number);
         }
-        let retirement = Retirement { device, resource_view, resource, views, waits, waiter: None };
-        state.lifetime.retirements.fill(number, retirement);
+        state.lifetime.retirements.fill(
+            number,
+            Retirement {
+                device,
+                resource_view,
+                resource,
+                views: IdList::from_slice(views),
+                waits,
+                waiter: None,
+            },
+        );
         StartedRetirement { number, ready }
     }
 
-    /// Closes the handle of a view, and what its client has of the allocation.
+    /// Closes the handle of a view, and what its client has of the allocation. The view is idle at
+    /// once if its retirement has nothing to wait for.
     #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "facts of the retirement that the caller has")]
     fn retire_view(
         &self,
         state: &mut KernelState,
@@ -220,10 +242,11 @@ impl Kernel {
         component: Subject,
         retirement: Id<Retirement>,
         view: Id<View>,
+        stage: ViewStage,
         assume: bool,
     ) {
         let it = &mut state.views[view];
-        it.stage = ViewStage::Retiring;
+        it.stage = stage;
         it.retirement = Some(retirement);
         let (handle, locked, resident) = (it.handle, it.locks > 0, it.resident > 0);
         let allocation = &state.allocations[it.allocation];
@@ -271,19 +294,24 @@ impl Kernel {
     }
 
     #[inline(always)]
-    fn mark_idle(&self, state: &mut KernelState, number: Id<Retirement>, views: &[Id<View>]) {
-        for view in views {
-            state.views[*view].stage = ViewStage::Idle;
-            self.log.emit(view.subject(), || EventKind::ViewIdle {});
+    fn log_idle(&self, number: Id<Retirement>, views: &[Id<View>]) {
+        if self.log.is_enabled() {
+            for view in views {
+                self.log.emit(view.subject(), || EventKind::ViewIdle {});
+            }
+            self.log.emit(number.subject(), || EventKind::RetireIdle {});
         }
-        self.log.emit(number.subject(), || EventKind::RetireIdle {});
     }
 
     /// Marks ready retirements idle and queues them as jobs.
     pub(crate) fn start_retirements(&self, state: &mut KernelState, ready: Vec<Id<Retirement>>) {
         for number in ready {
-            let views = state.lifetime.retirements[number].views.clone();
-            self.mark_idle(state, number, &views);
+            let KernelState { lifetime, views, .. } = &mut *state;
+            let ended = &lifetime.retirements[number].views;
+            for view in ended {
+                views[*view].stage = ViewStage::Idle;
+            }
+            self.log_idle(number, ended);
             state.lifetime.jobs.push_back(number);
             self.wake_one(&self.work_available);
         }
@@ -450,12 +478,12 @@ impl KernelState {
         process: ProcessId,
         device: Id<Device>,
         handle: Handle,
-    ) -> Result<RetireTarget, KernelError> {
+    ) -> Result<Id<ResourceView>, KernelError> {
         let argument = Argument::Resource;
         let number = self.resolve_handle::<ResourceView>(process, argument, handle)?;
         let owner = self.resource_views[number].device;
         if owner == device {
-            return Ok(RetireTarget::Resource(number));
+            return Ok(number);
         }
         Err(KernelError::OtherDevice { argument, handle, owner: owner.subject() })
     }
@@ -483,13 +511,13 @@ impl KernelState {
         Ok((number, resource))
     }
 
-    /// The views of a list. Fails if any handle is invalid.
+    /// The views of a list, and the resource of their allocations. Fails if any handle is invalid.
     fn list_retire_target(
         &self,
         process: ProcessId,
         device: Id<Device>,
         list: &[Handle],
-    ) -> Result<RetireTarget, KernelError> {
+    ) -> Result<(IdList<View>, Option<Id<Resource>>), KernelError> {
         let mut views = IdList::new();
         let mut seen = BTreeSet::new();
         let mut first = None;
@@ -509,7 +537,7 @@ impl KernelState {
             }
             views.push(number);
         }
-        Ok(RetireTarget::Views(views, first.flatten()))
+        Ok((views, first.flatten()))
     }
 
     /// The extents of the allocations whose last views a retirement ends.

@@ -89,8 +89,7 @@ impl Kernel {
     ) -> Result<ShareInfo, KernelError> {
         let guard; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
-        let device = state.working_device(process, device)?;
-        guard = self.acquire_rundown(&mut state, device)?;
+        guard = self.enter_working_device(&mut state, process, device)?;
         let (number, _) = state.find_shared_resource(&guard, global)?;
         let info = state.describe_share(number);
         guard.release(&mut state);
@@ -110,8 +109,7 @@ impl Kernel {
     ) -> Result<OpenResourceResponse, KernelError> {
         let guard; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
-        let device = state.working_device(process, device)?;
-        guard = self.acquire_rundown(&mut state, device)?;
+        guard = self.enter_working_device(&mut state, process, device)?;
         let resource = state.find_shared_resource(&guard, global)?.0;
         drop(state);
         let shared = SharedOpen { resource, global: Some(global), read_only: false };

@@ -36,8 +36,7 @@ impl Kernel {
     ) -> Result<Handle, KernelError> {
         let guard; // Declared before the state guard, so that it is dropped after the guard.
         let mut state = self.state.lock();
-        let device = state.working_device(process, device)?;
-        guard = self.acquire_rundown(&mut state, device)?;
+        guard = self.enter_working_device(&mut state, process, device)?;
         let name = self.reserve_handle(&mut state, process.0)?;
         let creating =
             CreateScope { process: process.0, device: &guard, joins: None, shared: None };

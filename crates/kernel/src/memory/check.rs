@@ -122,19 +122,14 @@ impl Kernel {
             )
         };
         judge.rule(RuleId::KMD_ALLOC_004, outside.map(message));
-        let aperture = |number: u32| {
-            memory.segment_numbered(number).is_some_and(|segment| segment.info.flags.aperture)
-        };
-        let misaligned = requirements.evict.iter().find(|number| !aperture(*number));
+        let no_aperture = requirements.evict.without(memory.apertures).iter().next();
         judge.rule(
             RuleId::KMD_ALLOC_006,
-            misaligned.map(|number| {
+            no_aperture.map(|number| {
                 format!("segment {number} is listed for eviction, but is no aperture")
             }),
         );
-        let large = requirements.segments.iter().any(|number| {
-            memory.segment_numbered(number).is_some_and(|segment| segment.info.flags.large_pages)
-        });
+        let large = requirements.segments.overlaps(memory.large_page_segments);
         judge.rule(
             RuleId::KMD_SEG_015,
             (large && (info.alignment == 0 || !info.alignment.is_multiple_of(LARGE_PAGE))).then(
@@ -146,16 +141,11 @@ impl Kernel {
                 },
             ),
         );
-        let blind = requirements.segments.iter().any(|number| {
-            memory.segment_numbered(number).is_some_and(|segment| {
-                let flags = segment.info.flags;
-                !flags.aperture && !flags.cpu_visible && !flags.host_aperture
-            })
-        });
-        let mapped = requirements.segments.iter().any(aperture);
+        let hidden = requirements.segments.overlaps(memory.hidden_segments);
+        let mapped = requirements.segments.overlaps(memory.apertures);
         judge.rule(
             RuleId::ALLOC_LOCK_020,
-            (requirements.flags.cpu_visible && blind && !mapped).then(|| {
+            (requirements.flags.cpu_visible && hidden && !mapped).then(|| {
                 "the CPU may lock it, it can be in memory that is not CPU-visible, and its write \
                  set has no aperture"
                     .to_owned()

@@ -62,6 +62,8 @@ pub struct LockResponse {
     pub view: Handle,
     /// The client's address.
     pub address: usize,
+    /// The address is that of memory of the client, and no mapping of the kernel.
+    pub is_clients_own: bool,
 }
 
 impl Kernel {
@@ -150,11 +152,19 @@ impl Kernel {
             if it.location == Location::Unbacked {
                 (it.location, it.has_content) = (Location::System, true);
             }
-            let address =
-                memory.ram.map(&memory.cpu_runs(it)).ok_or(KernelError::NoMemory { trim: 0 })?;
+            // WINDOWS: a lock of existing system memory returns the client's own address (our
+            // reading).
+            let own = it.client_address();
+            let address = match own {
+                Some(address) => address,
+                None => {
+                    memory.ram.map(&memory.cpu_runs(it)).ok_or(KernelError::NoMemory { trim: 0 })?
+                }
+            };
             it.lock = Some(CpuLock {
                 count: 0,
                 address,
+                is_clients_own: own.is_some(),
                 aperture: request.aperture,
                 alternate: request.alternate,
             });
@@ -179,7 +189,7 @@ impl Kernel {
         }
         let lock = invariant(it.lock.as_mut(), "the extent was just locked");
         lock.count += 1;
-        let (count, address) = (lock.count, lock.address);
+        let (count, address, is_clients_own) = (lock.count, lock.address, lock.is_clients_own);
         // A lock that ignores running work (`IgnoreSync`) does not fail because of it, either.
         let do_not_wait = request.do_not_wait && request.wait && !request.discards;
         self.log.emit(seen, || EventKind::LockAcquired {
@@ -189,7 +199,7 @@ impl Kernel {
         });
         state.views[view].locks += 1;
         state.rank(extent);
-        Ok(LockResponse { view: name, address })
+        Ok(LockResponse { view: name, address, is_clients_own })
     }
 
     /// Ends one lock of each view (`D3DKMTUnlock`, `D3DKMTUnlock2`): of all, or none.
@@ -239,10 +249,12 @@ impl Kernel {
         if let Some(lock) = &mut it.lock {
             lock.count -= 1;
             if lock.count == 0 {
-                let address = lock.address;
+                let (address, is_clients_own) = (lock.address, lock.is_clients_own);
                 it.lock = None;
-                memory.ram.lock_ended(address, locked, dropped);
-                memory.unmap_from_cpu(address, dropped);
+                if !is_clients_own {
+                    memory.ram.lock_ended(address, locked, dropped);
+                    memory.unmap_from_cpu(address, dropped);
+                }
             }
         }
         state.rank(extent);
@@ -366,19 +378,22 @@ impl Kernel {
     /// Unmaps an extent that is about to be destroyed. Returns whether none of its steps is
     /// pending.
     pub(crate) fn empty_extent(&self, state: &mut KernelState, extent: Id<Extent>) -> bool {
-        let mapped = state.adapter_memory(state.adapter_of(extent)).is_some_and(|memory| {
-            let segment = state.memory.extents[extent].segment();
-            segment
-                .and_then(|index| memory.segments.get(index))
+        let it = &state.memory.extents[extent];
+        let (segment, pending) = (it.segment(), it.pending);
+        let mapped = segment.is_some_and(|index| {
+            let memory = state.adapter_memory(state.adapter_of(extent));
+            memory
+                .and_then(|memory| memory.segments.get(index))
                 .is_some_and(|segment| segment.info.flags.aperture)
         });
-        if mapped {
-            // WINDOWS: an allocation's mappings are removed before it is destroyed (documented).
-            let mut plan = PagingPlan::default();
-            self.plan_page_out(state, extent, ENDS, &mut plan);
-            let adapter = state.adapter_of(extent);
-            self.start_paging(state, adapter, plan, None);
+        if !mapped {
+            return pending == 0;
         }
+        // WINDOWS: an allocation's mappings are removed before it is destroyed (documented).
+        let mut plan = PagingPlan::default();
+        self.plan_page_out(state, extent, ENDS, &mut plan);
+        let adapter = state.adapter_of(extent);
+        self.start_paging(state, adapter, plan, None);
         state.memory.extents[extent].pending == 0
     }
 
@@ -402,8 +417,11 @@ impl Kernel {
         let it = &mut extents[extent];
         let (owner, driver_handle) = (it.owner, it.driver_handle);
         let subject = owner.subject();
-        if let Some(lock) = it.lock.take() {
+        if let Some(lock) = it.lock.take().filter(|lock| !lock.is_clients_own) {
             memory.unmap_from_cpu(lock.address, true);
+        }
+        if let Some(existing) = it.existing.take() {
+            self.judge_existing_memory(subject, &*existing);
         }
         for run in it.backing.drain(..).chain(it.discarded_pages.drain(..)) {
             memory.ram.free(run);
@@ -567,7 +585,8 @@ impl KernelState {
     fn unmap_extent_from_cpu(&mut self, extent: Id<Extent>) {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = &mut extents[extent];
-        if let Some(lock) = it.lock.take_if(|cpu_lock| cpu_lock.count == 0) {
+        let lock = it.lock.take_if(|cpu_lock| cpu_lock.count == 0);
+        if let Some(lock) = lock.filter(|lock| !lock.is_clients_own) {
             memory.unmap_from_cpu(lock.address, false);
         }
         self.rank(extent);
@@ -600,7 +619,7 @@ impl KernelState {
     pub(crate) fn remap_cpu_view(&mut self, extent: Id<Extent>) -> Option<&'static str> {
         let (extents, memory) = self.memory_mut_of(extent);
         let it = extents.get(extent).filter(|extent| extent.moving == 0)?;
-        let lock = it.lock.as_ref()?;
+        let lock = it.lock.as_ref().filter(|lock| !lock.is_clients_own)?;
         memory.ram.remap(lock.address, &memory.cpu_runs(it));
         Some(memory.location_name(it))
     }

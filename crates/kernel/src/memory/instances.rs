@@ -383,7 +383,8 @@ impl KernelState {
         let it = &self.views[view];
         let it = &self.allocations[it.allocation];
         let extent = it.extent.and_then(|extent| self.memory.extents.get(extent));
-        let pinned = extent.is_none_or(|extent| extent.requirements.flags.pinned);
+        let pinned = extent
+            .is_none_or(|extent| extent.requirements.flags.pinned || extent.existing.is_some());
         let shared = it
             .resource
             .and_then(|resource| self.resources.get(resource))

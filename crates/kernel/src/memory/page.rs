@@ -519,6 +519,7 @@ impl Kernel {
             // A stopped adapter has no nodes.
             let Some(node) = it.nodes.get_mut(index) else { return };
             node.submitted = node.submitted.next();
+            node.paging_submitted += 1;
             let (fence, subject) = (node.submitted, node.subject());
             let (commands, private) = (buffer.run.start, buffer.private.clone());
             let batch = PagingBatch {

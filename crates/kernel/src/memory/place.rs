@@ -194,19 +194,25 @@ impl Kernel {
         let aperture = segment.info.flags.aperture;
         // Pending steps need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
+        // A client's own memory is not discarded.
+        let idle = idle && it.existing.is_none();
         let thrown = it.offer.is_some_and(|offer| offer.ready) && idle;
         // System memory still has the content of an extent that was not written.
         let same = it.not_written && !it.written && it.copied;
         if !thrown && !same && !it.commit_backing(&*memory.ram, &mut memory.pressure) {
             return false;
         }
-        let discard = thrown || same;
+        let (discard, is_eviction) = (thrown || same, why != ENDS);
         let why: Text = if thrown && why != ENDS { "it was offered".into() } else { why.into() };
         self.log.emit(it.owner.subject(), || EventKind::MemoryEvicted {
             segment: segment.subject,
             discard,
             why,
         });
+        if is_eviction {
+            let segment = memory.segments.get_mut(at.segment);
+            invariant(segment, LOCATION_HAS_SEGMENT).evicted += it.bytes;
+        }
         plan.page_out.extend(entries);
         let mut step = |what| {
             plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });

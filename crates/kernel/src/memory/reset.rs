@@ -41,7 +41,8 @@ impl Kernel {
             });
             it.uses.clear();
             // The content of an aperture is still in system memory.
-            if !aperture {
+            let keeps_content = aperture || it.existing.is_some();
+            if !keeps_content {
                 it.has_content = false;
             }
             if let Some(observer) = self.observer.get() {
@@ -49,7 +50,7 @@ impl Kernel {
             }
             state.release_location(
                 extent,
-                if aperture { Location::System } else { Location::Unbacked },
+                if keeps_content { Location::System } else { Location::Unbacked },
             );
         }
     }

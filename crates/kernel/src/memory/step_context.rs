@@ -33,6 +33,8 @@ pub(crate) struct StepContext {
     pub(crate) dummy: u64,
     pub(crate) cpu_address: Option<usize>,
     pub(crate) locked: bool,
+    /// Its pages are memory of a client.
+    pub(crate) is_clients: bool,
     /// The segment's address in the system's space, on an adapter that translates addresses.
     pub(crate) system: Option<u64>,
     /// The page-table arguments, if the step is about a page table.
@@ -208,7 +210,9 @@ impl KernelState {
             linear: flags.cpu_visible && !flags.swizzled,
             dummy: memory.dummy.map_or(0, |run| run.start),
             cpu_address: it.lock.as_ref().map(|cpu_lock| cpu_lock.address).filter(|_| cpu),
-            locked: it.lock.is_some(),
+            // The client accesses its own memory without a lock, too.
+            locked: it.lock.is_some() || it.existing.is_some(),
+            is_clients: it.existing.is_some(),
             system: self.system_address(it.adapter, (segment_number(at.segment), 0)),
             table,
         })
@@ -230,7 +234,11 @@ impl Kernel {
         // A flight may have no observer.
         let Some(observer) = self.observer.get() else { return };
         if step_context.locked && *what != PagingOperation::Unmap {
-            return observer.forget(step_context.owner); // The CPU may write to it at any time.
+            observer.forget(step_context.owner); // The CPU may write to it at any time.
+            // The GPU must reach memory of a client, whatever its bytes are.
+            if !step_context.is_clients || *what != PagingOperation::Map || begins {
+                return;
+            }
         }
         let movement = match what {
             PagingOperation::Fill => PagingMovement::Fill,
@@ -263,6 +271,7 @@ impl Kernel {
             address: step_context.address,
             runs: &step_context.runs,
             bytes: step_context.bytes,
+            is_clients: step_context.is_clients,
             linear: step_context.linear,
             not_written: *what == PagingOperation::Discard { not_written: true },
             dummy: step_context.dummy,

@@ -11,6 +11,25 @@ use crate::objects::resource::Resource;
 use crate::objects::view::View;
 use smallvec::SmallVec;
 
+/// A number of allocations, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocationCount {
+    /// How many.
+    pub count: u32,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl AllocationCount {
+    /// Counts an allocation.
+    #[inline]
+    pub(crate) fn count_one(&mut self, bytes: u64) {
+        self.count = self.count.wrapping_add(1);
+        // A driver may give an allocation any size.
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+}
+
 /// A piece of memory (`hAllocation` of the DDI).
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct Allocation {
@@ -39,4 +58,12 @@ pub struct Allocation {
     pub(crate) in_transition: bool,
     /// Its memory and paging work are released.
     pub(crate) decommitted: bool,
+}
+
+impl Allocation {
+    /// Whether it has memory, of any instance.
+    #[inline]
+    pub(crate) fn has_memory(&self) -> bool {
+        self.extent.is_some() || self.renames.is_some()
+    }
 }

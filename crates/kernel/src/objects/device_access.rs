@@ -36,9 +36,21 @@ impl Kernel {
         process: ProcessId,
         handle: Handle,
     ) -> Result<RundownGuard<'_>, KernelError> {
-        let mut state = self.state.lock();
-        let number = state.working_device(process, handle)?;
-        self.acquire_rundown(&mut state, number)
+        self.enter_working_device(&mut self.state.lock(), process, handle)
+    }
+
+    /// The same, with the state locked.
+    #[inline(always)]
+    pub(crate) fn enter_working_device(
+        &self,
+        state: &mut KernelState,
+        process: ProcessId,
+        handle: Handle,
+    ) -> Result<RundownGuard<'_>, KernelError> {
+        let number = state.resolve_handle::<Device>(process, Argument::Device, handle)?;
+        self.acquire_rundown_if(state, number, |device, adapter| {
+            device.lost.is_none() && adapter.is_running()
+        })
     }
 
     /// Enters a device by id.
@@ -51,19 +63,31 @@ impl Kernel {
         state: &mut KernelState,
         number: Id<Device>,
     ) -> Result<RundownGuard<'_>, KernelError> {
-        let removed = || KernelError::Removed(number.subject());
-        let it = state.devices.get_mut(number).filter(|device| !device.ending);
-        let it = it.ok_or_else(removed)?;
-        let driver = state.adapters.get(it.adapter).map(|adapter| adapter.driver.clone());
-        let driver = driver.ok_or_else(removed)?;
-        it.active_calls += 1;
-        Ok(RundownGuard {
-            kernel: Some(self),
-            device: number,
-            adapter: it.adapter,
-            driver,
-            driver_handle: it.driver_handle.clone(),
-        })
+        self.acquire_rundown_if(state, number, |_, _| true)
+    }
+
+    #[inline(always)]
+    fn acquire_rundown_if(
+        &self,
+        state: &mut KernelState,
+        number: Id<Device>,
+        may_enter: impl FnOnce(&Device, &Adapter) -> bool,
+    ) -> Result<RundownGuard<'_>, KernelError> {
+        if let Some(it) = state.devices.get_mut(number)
+            && !it.ending
+            && let Some(adapter) = state.adapters.get(it.adapter)
+            && may_enter(it, adapter)
+        {
+            it.active_calls += 1;
+            return Ok(RundownGuard {
+                kernel: Some(self),
+                device: number,
+                adapter: it.adapter,
+                driver: adapter.driver.clone(),
+                driver_handle: it.driver_handle.clone(),
+            });
+        }
+        Err(KernelError::Removed(number.subject()))
     }
 
     /// Checks again whether the device works, after a wait.

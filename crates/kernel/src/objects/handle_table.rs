@@ -10,9 +10,10 @@
 //!    So a handle of one table is never mistaken for one of another, or for an NT handle.
 //! 2. `free` holds each free slot once, first in, first out, and `reserve` leaves at least
 //!    `RESERVE` slots there. So values rise by 0x40, and a closed slot is not reused at once.
-//! 3. `turn` counts the closed handles of a slot and is too wide to wrap. So a value that is not
-//!    current is stale if one of the last three turns had it, and otherwise was never issued. (A
-//!    stale value can become current again: it has only two unique bits.)
+//! 3. `reuse_count` counts the closed handles of a slot; after four billion it goes on with four,
+//!    which has the same remainder of three. So a value that is not current is stale if one of the
+//!    last three turns had it, and otherwise was never issued. (A stale value can become current
+//!    again: it has only two unique bits.)
 //! 4. Only `close` ends a turn: a canceled handle is the next one to be reserved.
 
 use crate::adapter::start::Adapter;
@@ -27,7 +28,7 @@ use crate::objects::resource::{Resource, ResourceView};
 use crate::objects::view::View;
 use crate::sync::SyncObject;
 use crate::sync::keyed_mutex::KeyedMutex;
-use flight::{Kind, Subject};
+use flight::{Kind, Subject, make_room};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -150,7 +151,7 @@ pub(crate) struct HandleTable {
 struct Slot {
     /// The value of the current turn.
     current: Handle,
-    reuse_count: u64,
+    reuse_count: u32,
     state: SlotState,
     /// The object of the last turn, for reports about stale handles.
     last_object: Option<Subject>,
@@ -186,6 +187,7 @@ impl HandleTable {
             let size = self.slots.len();
             let grown = if size < MAX_HANDLES { size + GROWTH } else { return Err(TableFull) };
             let form = self.form;
+            make_room(&mut self.slots, GROWTH);
             self.slots.extend(slot_indices(size, grown).map(|index| Slot {
                 current: Handle::new(form, index, 0),
                 reuse_count: 0,
@@ -266,7 +268,7 @@ impl HandleTable {
         let object = self.lookup(handle)?;
         let slot = &mut self.slots[handle.index()];
         let index = handle.0 >> 6 & 0x00ff_ffff;
-        let reuse_count = slot.reuse_count + 1;
+        let reuse_count = slot.reuse_count.checked_add(1).unwrap_or(4);
         *slot = Slot {
             current: Handle::new(self.form, index, reuse_count),
             reuse_count,
@@ -301,7 +303,7 @@ impl ReservedHandle {
 }
 
 impl Handle {
-    fn new(form: u32, index: u32, turn: u64) -> Self {
+    fn new(form: u32, index: u32, turn: u32) -> Self {
         let unique = match turn % 3 {
             0 => 1,
             1 => 2,
@@ -333,6 +335,25 @@ mod tests {
     fn open(handles: &mut HandleTable) -> Handle {
         let reserved = handles.reserve().unwrap();
         handles.publish(reserved, device())
+    }
+
+    #[test]
+    fn a_slot_that_was_reused_four_billion_times_still_tells_stale_handles() {
+        let mut table = HandleTable::local();
+        let reserved = table.reserve().unwrap();
+        let index = reserved.handle().index();
+        table.publish(reserved, device());
+        table.slots[index].reuse_count = u32::MAX;
+        table.slots[index].current = Handle::new(0, 0, u32::MAX);
+        let old = table.slots[index].current;
+        table.close(old).unwrap();
+        assert_ne!(table.slots[index].current, old);
+        assert_eq!(table.lookup(old), Err(HandleError::Closed(Some(device().subject()))));
+        for turn in [u32::MAX - 1, u32::MAX - 2] {
+            let older = Handle::new(0, 0, turn);
+            let closed = matches!(table.lookup(older), Err(HandleError::Closed(_)));
+            assert!(closed || older == table.slots[index].current, "{turn}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub struct View {
     /// The retirement that closes it.
     pub(crate) retirement: Option<Id<Retirement>>,
     /// Its place in its device's list of views without a resource.
-    pub(crate) standalone_index: Option<usize>,
+    pub(crate) standalone_index: Option<u32>,
 }
 
 /// The stage of a view. It never goes back.

@@ -15,6 +15,7 @@
 mod queue;
 mod send;
 
+pub use queue::PacketCounts;
 pub(crate) use queue::{ContextQueue, PacketPayload, QueueItem};
 
 use crate::adapter::start::Adapter;
@@ -400,6 +401,7 @@ impl Kernel {
             _ => return 0,
         };
         it.queue.done += 1;
+        it.queue.completed += 1;
         it.in_flight -= 1;
         let (device, last) = (it.device, it.in_flight == 0);
         if last {

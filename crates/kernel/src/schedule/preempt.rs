@@ -243,6 +243,7 @@ impl Kernel {
                 let (length, switch) = (batch.length, batch.switch);
                 let paging = batch.paging.subject();
                 node.queue.push_back(in_flight);
+                node.paging_submitted += 1;
                 self.log.emit(subject, || EventKind::PagingSubmitted {
                     paging,
                     fence,

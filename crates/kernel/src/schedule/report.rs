@@ -20,6 +20,7 @@ use crate::lifetime::device::DeviceLoss;
 use crate::memory::PagingBatch;
 use crate::memory::context_allocation::ContextAllocation;
 use crate::memory::residency::{FaultTarget, FaultedAccess};
+use crate::schedule::dispatch::PacketCounts;
 use crate::schedule::preempt::Preemption;
 use crate::state::KernelState;
 use flight::{
@@ -69,6 +70,11 @@ pub(crate) struct Node {
     pub(crate) just_reset: bool,
     /// Number of consecutive resets that ended no packet although the node was stalled.
     pub(crate) fruitless_resets: u32,
+    /// The packets of contexts that have ended.
+    pub(crate) ended_packets: PacketCounts,
+    /// Paging commands that were submitted, and those of them that were completed.
+    pub(crate) paging_submitted: u64,
+    pub(crate) paging_completed: u64,
 }
 
 /// A packet that is not done.
@@ -113,6 +119,9 @@ impl Node {
             watch: None,
             just_reset: false,
             fruitless_resets: 0,
+            ended_packets: PacketCounts::default(),
+            paging_submitted: 0,
+            paging_completed: 0,
         }
     }
 
@@ -255,6 +264,7 @@ impl Kernel {
             node.passed = node.reported;
             self.log.emit(node.subject(), || EventKind::FencePassed { fence: node.passed });
             while let Some(packet) = node.take_done() {
+                node.paging_completed += u64::from(packet.batch.is_some());
                 done.push((node.subject(), packet));
             }
         }
@@ -377,6 +387,9 @@ impl Kernel {
             let (context, _) = packet.client();
             self.drop_signals(state, context);
             let number = self.complete_submitted(state, context);
+            if number != 0 {
+                state.contexts[context].queue.uncount_completed();
+            }
             self.log.emit(context.subject(), || EventKind::PacketDone {
                 packet: number,
                 node,

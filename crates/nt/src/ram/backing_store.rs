@@ -201,6 +201,12 @@ impl AddressWindow {
         Some(Self { address, length, block: Some(block) })
     }
 
+    /// Maps the start of another file in the whole window. Returns whether that succeeded.
+    pub(super) fn map_file(&self, file: &File) -> bool {
+        let address = ptr::with_exposed_provenance_mut(self.address);
+        map(address, self.length, Some((file, 0))).is_some()
+    }
+
     /// The window is passed to the current driver call.
     pub(super) fn pass(&self) {
         let call = shown_memory::current_call();

@@ -81,7 +81,8 @@ impl Ram {
         if address - start >= view.visible_bytes {
             return None;
         }
-        let file = self.store.file().try_clone().ok()?;
+        let section = view.section.as_ref().and_then(|section| section.file());
+        let file = section.unwrap_or(self.store.file()).try_clone().ok()?;
         Some(SharedWindow { start, length, pieces: view.pieces.clone(), file })
     }
 }

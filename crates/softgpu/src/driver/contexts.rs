@@ -11,7 +11,7 @@ use kernel::miniport::{
     CreateContextArgs, DriverContext, DriverDevice, DriverError, DriverResult, HandleSlot,
     SubmitCommandVirtualArgs,
 };
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 /// The engines of a node, as bits; zero leaves the choice to the driver.
 const ENGINES: u32 = 1;
@@ -61,7 +61,7 @@ impl SoftGpu {
         at: &mut Passive,
         context: &DriverContext,
     ) -> DriverResult<()> {
-        let areas = self.areas.lock().unwrap_or_else(PoisonError::into_inner);
+        let areas = self.areas.lock();
         let known = self.state().records.context(context.as_raw());
         if let Some((_, Some(area))) = known {
             // A failure cannot be retried: the context ends anyway.

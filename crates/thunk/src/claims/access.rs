@@ -1,6 +1,9 @@
 //! How the owner of a session accesses the memory of its callers.
 
+use std::fmt::Debug;
 use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// Functions that access memory at an address which may be any number of the programs' half of the
 /// address space, without a system call.
@@ -45,6 +48,32 @@ pub struct RemoteAccess {
     pub show: fn(address: usize, access: ShownAccess) -> Option<usize>,
     /// Whether the caller has ended: what its call does from then on is not its fault.
     pub is_gone: fn() -> bool,
+    /// The caller's process, whose memory can be accessed outside of the call, too.
+    pub process: fn() -> Option<Arc<dyn CallerProcess>>,
+    /// Takes a copy of a descriptor of the caller, by its number there.
+    pub take_descriptor: fn(number: i32) -> Option<OwnedFd>,
+}
+
+/// A process whose memory the operating system copies.
+pub trait CallerProcess: Debug + Send + Sync {
+    /// Its number in the operating system.
+    fn number(&self) -> i32;
+    /// Whether it has ended: its number may mean another process.
+    fn has_ended(&self) -> bool;
+}
+
+/// The process that this code runs in.
+#[derive(Debug)]
+pub(crate) struct ThisProcess(pub(crate) i32);
+
+impl CallerProcess for ThisProcess {
+    fn number(&self) -> i32 {
+        self.0
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
 }
 
 /// What a caller may do with memory that it is shown.

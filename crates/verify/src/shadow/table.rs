@@ -17,6 +17,7 @@
 //! 2. From the first place of a number to its entry, no place is free.
 //! 3. The record of the number that was found last is in its slot, or nowhere if that is [`NOWHERE`].
 
+use flight::make_room;
 use std::cell::Cell;
 
 /// An entry of the index: one plus the slot of a record. Zero is a free place.
@@ -189,6 +190,8 @@ impl<T> Table<T> {
             self.numbers[slot as usize] = serial;
             slot
         } else {
+            make_room(&mut self.slots, 1);
+            make_room(&mut self.numbers, 1);
             self.slots.push(Some(record));
             self.numbers.push(serial);
             u32::try_from(self.slots.len() - 1).unwrap_or(NOWHERE - 1)

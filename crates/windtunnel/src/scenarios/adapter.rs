@@ -11,8 +11,8 @@ use abi::kmt::{
     KMTQAITYPE_DRIVERVERSION,
 };
 use abi::status::{
-    STATUS_GRAPHICS_PRESENT_OCCLUDED as OCCLUDED, STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE as IN_USE,
-    STATUS_INVALID_PARAMETER,
+    STATUS_BUFFER_TOO_SMALL, STATUS_GRAPHICS_PRESENT_OCCLUDED as OCCLUDED,
+    STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE as IN_USE, STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL,
 };
 use flight::RuleId;
 
@@ -49,6 +49,24 @@ pub(crate) const BAD: &[Scenario] = &[
         adapter_open_without_context,
     ),
     bad(
+        "adapter-open-without-name",
+        "opens the adapter of a display whose name is empty",
+        &[RuleId::ADAPTER_OPEN_001],
+        adapter_open_without_name,
+    ),
+    bad(
+        "adapter-open-wrong-class",
+        "opens an adapter by a path of the interface class of display adapters",
+        &[RuleId::ADAPTER_OPEN_003],
+        adapter_open_wrong_class,
+    ),
+    bad(
+        "adapter-enum-short-array",
+        "lists the adapters with an array that is too short for them",
+        &[RuleId::ADAPTER_ENUM_002],
+        adapter_enum_short_array,
+    ),
+    bad(
         "adapter-query-short-buffer",
         "queries an adapter with a buffer that is a byte too short",
         &[RuleId::ADAPTER_INFO_001],
@@ -65,6 +83,8 @@ pub(crate) const BAD: &[Scenario] = &[
 const QUERY: &str = "D3DKMTQueryAdapterInfo";
 const QUERY_MEMORY: &str = "D3DKMTQueryVideoMemoryInfo";
 const OPEN_CONTEXT: &str = "D3DKMTOpenAdapterFromHdc";
+const OPEN_DISPLAY: &str = "D3DKMTOpenAdapterFromGdiDisplayName";
+const OPEN_DEVICE: &str = "D3DKMTOpenAdapterFromDeviceName";
 const OWN: &str = "D3DKMTSetVidPnSourceOwner";
 const CHECK: &str = "D3DKMTCheckVidPnExclusiveOwnership";
 const OCCLUSION: &str = "D3DKMTCheckOcclusion";
@@ -84,6 +104,13 @@ fn adapter_queries(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
         expect_ok(QUERY_MEMORY, client.memory_info(at, adapter, group, 0))?;
         expect_ok(QUERY_MEMORY, client.memory_info(at, adapter, group, CURRENT_PROCESS))?;
     }
+    // A driver that only computes has no display.
+    if let Ok((opened, _)) = client.open_display(at, r"\\.\DISPLAY1") {
+        expect_ok("D3DKMTCloseAdapter", client.close_adapter(at, opened))?;
+    }
+    let path = r"\\?\ROOT#DISPLAY#0000#{1ca05180-a699-450a-9a0c-de4fbe3ddd89}";
+    let opened = expect_ok(OPEN_DEVICE, client.open_device_name(at, path))?;
+    expect_ok("D3DKMTCloseAdapter", client.close_adapter(at, opened))?;
     // No number is a device context here, and the client cannot know that.
     let opened = client.open_device_context(at, WINDOW);
     expect_error(OPEN_CONTEXT, &opened, STATUS_INVALID_PARAMETER)?;
@@ -127,6 +154,30 @@ fn adapter_open_without_context(testbed: &mut Testbed<'_>) -> Result<(), Scenari
     let client = testbed.client();
     let opened = client.open_device_context(testbed.at, 0);
     expect_error(OPEN_CONTEXT, &opened, STATUS_INVALID_PARAMETER)?;
+    client.end(testbed.at);
+    Ok(())
+}
+
+fn adapter_open_without_name(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let client = testbed.client();
+    expect_error(OPEN_DISPLAY, &client.open_display(testbed.at, ""), STATUS_UNSUCCESSFUL)?;
+    client.end(testbed.at);
+    Ok(())
+}
+
+fn adapter_open_wrong_class(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let client = testbed.client();
+    let path = r"\\?\ROOT#DISPLAY#0000#{5b45201d-f2f2-4f3b-85bb-30ff1f953599}";
+    let opened = client.open_device_name(testbed.at, path);
+    expect_error(OPEN_DEVICE, &opened, STATUS_INVALID_PARAMETER)?;
+    client.end(testbed.at);
+    Ok(())
+}
+
+fn adapter_enum_short_array(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let client = testbed.client();
+    let listed = client.enumerate_into_nothing(testbed.at);
+    expect_error("D3DKMTEnumAdapters2", &listed, STATUS_BUFFER_TOO_SMALL)?;
     client.end(testbed.at);
     Ok(())
 }

@@ -7,7 +7,7 @@ use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
 use flight::RuleId;
-use thunk::{CreateAllocation, DestroyAllocation};
+use thunk::{ClientMemory, CreateAllocation, DestroyAllocation};
 
 /// A row of the table below.
 pub(crate) const fn bad(
@@ -153,6 +153,32 @@ pub(crate) const ALL: &[Scenario] = &[
             &[RuleId::ALLOC_CREATE_013],
             |testbed| {
                 standard(testbed, |create_allocation| create_allocation.system_memory = 0x1000_0010)
+            },
+        )
+    },
+    Scenario {
+        needs: STANDARD,
+        ..bad(
+            "create-unmapped-sysmem",
+            "creates a standard allocation over memory that is not mapped",
+            &[RuleId::WT_MEMORY_001],
+            // Nothing is ever mapped in the second page of the address space.
+            |testbed| {
+                standard(testbed, |create_allocation| create_allocation.system_memory = 0x1000)
+            },
+        )
+    },
+    Scenario {
+        needs: STANDARD,
+        ..bad(
+            "create-pointer-as-section",
+            "passes a pointer where ExistingSection needs the handle of a section",
+            &[RuleId::ALLOC_CREATE_017],
+            |testbed| {
+                standard(testbed, |create_allocation| {
+                    create_allocation.flags ^= Flags::ExistingSysMem | Flags::ExistingSection;
+                    create_allocation.system_memory = 0x7000_0000;
+                })
             },
         )
     },
@@ -378,8 +404,9 @@ fn create_stereo_without_primary(testbed: &mut Testbed<'_>) -> Result<(), Scenar
 }
 
 /// A valid standard allocation.
-fn a_page(device: u32) -> CreateAllocation {
-    let create = CreateAllocation::new_standard(device, 0x1000_0000, 0x1000).with_resource();
+fn a_page(device: u32, memory: &ClientMemory) -> CreateAllocation {
+    let (address, bytes) = (memory.address(), memory.bytes());
+    let create = CreateAllocation::new_standard(device, address, bytes).with_resource();
     CreateAllocation { flags: create.flags | Flags::CreateShared | Flags::CrossAdapter, ..create }
 }
 
@@ -389,7 +416,8 @@ fn standard(
     spoil: fn(&mut CreateAllocation),
 ) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let mut create = a_page(test_client.device);
+    let memory = ClientMemory::new(1);
+    let mut create = a_page(test_client.device, &memory);
     spoil(&mut create);
     let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
@@ -399,7 +427,8 @@ fn standard(
 fn create_standard_into_resource(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let home = test_client.create_resource(testbed.at, 1)?;
-    let create = a_page(test_client.device).into_resource(home.resource);
+    let memory = ClientMemory::new(1);
+    let create = a_page(test_client.device, &memory).into_resource(home.resource);
     let answer = test_client.client.create(testbed.at, &create);
     expect_error(CREATE, &answer, STATUS_INVALID_PARAMETER)?;
     test_client.destroy_resource(testbed.at, home.resource)?;

@@ -7,7 +7,7 @@ use crate::testbed::{ScenarioStopped, Testbed, expect_error, expect_ok};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::STATUS_DEVICE_REMOVED;
 use abi::ukm::D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags;
-use thunk::{CreateAllocation, DestroyAllocation};
+use thunk::{ClientMemory, CreateAllocation, DestroyAllocation};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -166,8 +166,8 @@ fn destroy_v1(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 
 fn create_standard_existing_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    // The kernel does not touch the memory yet; it checks address and length only.
-    let (address, bytes) = (0x1000_0000, 0x3000);
+    let memory = ClientMemory::new(3);
+    let (address, bytes) = (memory.address(), memory.bytes());
     let create = CreateAllocation::new_standard(test_client.device, address, bytes).with_resource();
     // The flags that the documentation requires, although Windows also accepts the call without.
     let flags = create.flags | Flags::CreateShared | Flags::CrossAdapter;

@@ -2,14 +2,15 @@
 
 use crate::private_data::{Command, anywhere, only_in};
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{PAGING, Scenario};
+use crate::scenario::{PAGING, STANDARD_PAGING, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
+use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::ukm::D3DDDI_EVICT_FLAGS as EvictFlags;
 use kernel::Handle;
 use kernel::segment::PlacementRequirements;
 use softgpu::{APERTURE, LOCAL, VISIBLE};
-use thunk::{AllocationSelection, DestroyAllocation};
+use thunk::{AllocationSelection, ClientMemory, CreateAllocation, DestroyAllocation};
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 24 * PAGE;
@@ -43,6 +44,13 @@ pub(crate) const ALL: &[Scenario] = &[
         breaks: &[],
         needs: PAGING,
         body: DisplayBody(residency_compaction),
+    },
+    Scenario {
+        name: "residency-existing-memory",
+        about: "lets the GPU read and write the client's own memory, before and after an eviction",
+        breaks: &[],
+        needs: STANDARD_PAGING,
+        body: DisplayBody(residency_existing_memory),
     },
     Scenario {
         name: "destroy-any-residency",
@@ -120,6 +128,60 @@ fn residency_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), Scenario
     testbed.snapshot_live_objects("everything is resident again");
     test_client.destroy_list(testbed.at, &list)?;
     test_client.close(testbed.at, context.as_slice())
+}
+
+fn residency_existing_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    const BYTES: u64 = 3 * PAGE;
+    let test_client = testbed.test_client()?;
+    let context = testbed.create_context_for_packets(&test_client)?;
+    let memory = ClientMemory::new(3);
+    let (address, bytes) = (memory.address(), memory.bytes());
+    let standard = CreateAllocation::new_standard(test_client.device, address, bytes);
+    let flags = standard.flags | Flags::CreateResource | Flags::CreateShared | Flags::CrossAdapter;
+    let created = test_client.create_with(testbed.at, &CreateAllocation { flags, ..standard })?;
+    let other = create(testbed, &test_client, &[anywhere()])?[0];
+    let list = [created.allocations[0], other];
+    let [existing, target] = list.map(Handle);
+    let copy = |from, to| Command::Copy { from, from_offset: 0, to, to_offset: 0, length: BYTES };
+    let fill = |target, value| Command::Fill { target, offset: 0, length: BYTES, value };
+    for (before, after) in [(0x11, 0x22), (0x33, 0x44)] {
+        test_client.make_resident(testbed.at, &list)?;
+        // The client needs no lock: it is its own memory.
+        memory.fill(before);
+        if let Some(context) = context {
+            let commands = [copy(existing, target), fill(existing, after)];
+            submit(testbed, &test_client, context, &commands)?;
+            require_bytes(&memory, after)?;
+            submit(testbed, &test_client, context, &[copy(target, existing)])?;
+        }
+        require_bytes(&memory, before)?;
+        evict(testbed, &test_client, &list, 0)?;
+        testbed.run_until_idle();
+        require_bytes(&memory, before)?;
+    }
+    test_client.destroy_list(testbed.at, &[other])?;
+    test_client.destroy_resource(testbed.at, created.resource)?;
+    test_client.close(testbed.at, context.as_slice())
+}
+
+/// Submits commands on resident allocations, and waits for them.
+fn submit(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    context: D3DKMT_HANDLE,
+    commands: &[Command],
+) -> Result<(), ScenarioStopped> {
+    let bytes = test_client.private_data.packet(commands)?;
+    expect_ok("D3DKMTSubmitCommand", test_client.client.submit(testbed.at, context, &bytes))?;
+    testbed.run_until_idle();
+    Ok(())
+}
+
+fn require_bytes(memory: &ClientMemory, value: u8) -> Result<(), ScenarioStopped> {
+    if memory.is_filled(value) {
+        return Ok(());
+    }
+    Err(ScenarioStopped(format!("every byte of the client's memory to be {value:#x}")))
 }
 
 fn residency_adjacent_allocations(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {

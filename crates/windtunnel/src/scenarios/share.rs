@@ -4,7 +4,7 @@ use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenario::{STANDARD, Scenario, WORK};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
-use thunk::{CreateAllocation, CreatedAllocation, DestroyAllocation, OpenedResource};
+use thunk::{ClientMemory, CreateAllocation, CreatedAllocation, DestroyAllocation, OpenedResource};
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -94,7 +94,9 @@ fn share_opener_ends_first(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
 
 fn share_standard_allocation(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (maker, opener) = (testbed.test_client()?, testbed.test_client()?);
-    let create = CreateAllocation::new_standard(maker.device, 0x1000_0000, 0x1000).with_resource();
+    let memory = ClientMemory::new(1);
+    let create =
+        CreateAllocation::new_standard(maker.device, memory.address(), 0x1000).with_resource();
     let flags = create.flags | Flags::CreateShared | Flags::CrossAdapter;
     let created = maker.create_with(testbed.at, &CreateAllocation { flags, ..create })?;
     let opened = opener.client.open_resource(testbed.at, opener.device, created.global);

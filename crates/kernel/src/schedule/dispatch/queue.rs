@@ -18,6 +18,10 @@ pub(crate) struct ContextQueue {
     pub(crate) queued: u64,
     /// Number of packets that are over.
     pub(crate) done: u64,
+    /// Number of submissions to the driver.
+    pub(super) sent: u64,
+    /// Number of packets that the node completed.
+    pub(super) completed: u64,
     /// The context is in the list of runnable contexts.
     pub(super) runnable: bool,
     /// Scheduling priority; higher values run first.
@@ -26,6 +30,25 @@ pub(crate) struct ContextQueue {
     pub(super) in_process_priority: i32,
     /// Number of packets that will never be submitted and whose driver is not yet notified.
     pub(super) cancelling: u32,
+}
+
+/// Packets of a context or of several, since they were created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PacketCounts {
+    /// Queued by clients.
+    pub queued: u64,
+    /// Submitted to the driver. A packet that is preempted is submitted again.
+    pub submitted: u64,
+    /// Completed by the node.
+    pub completed: u64,
+}
+
+impl PacketCounts {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.queued += other.queued;
+        self.submitted += other.submitted;
+        self.completed += other.completed;
+    }
 }
 
 /// One item of a queue.
@@ -45,6 +68,16 @@ pub(crate) enum PacketPayload {
 }
 
 impl ContextQueue {
+    /// The packets of this context.
+    pub(crate) fn counts(&self) -> PacketCounts {
+        PacketCounts { queued: self.queued, submitted: self.sent, completed: self.completed }
+    }
+
+    /// A packet that counts as over was not completed: its device is lost.
+    pub(crate) fn uncount_completed(&mut self) {
+        self.completed -= 1;
+    }
+
     /// Whether no item is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.submitted.is_empty() && self.cancelling == 0

@@ -289,6 +289,7 @@ impl Kernel {
         };
         it.queue.submitted.push_back(item);
         it.active_calls += 1;
+        it.queue.sent += 1;
         node.submitted = node.submitted.next();
         let (fence, subject) = (node.submitted, node.subject());
         node.queue.push_back(InFlightPacket {

@@ -82,7 +82,7 @@ pub(crate) struct InFlightPacket {
     pub(crate) fence: Fence,
     /// Its context and device; `None` for the kernel's own paging work.
     pub(crate) of: Option<(Id<Context>, Id<Device>)>,
-    /// The paging work that it does. Few packets do, so it is not part of the packet.
+    /// The paging work that it does. Most packets do none, so it is not part of the packet.
     pub(crate) batch: Option<Box<PagingBatch>>,
     /// It counts as done because its device is lost.
     pub(crate) lost: bool,

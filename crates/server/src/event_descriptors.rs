@@ -34,7 +34,7 @@ struct Descriptor {
     owner: Owner,
 }
 
-/// Who has the event.
+/// The process that has the event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     /// This process.

@@ -621,6 +621,7 @@ const OWNER_ANSWERS: &[NTSTATUS] =
 const SHARE_ANSWERS: &[NTSTATUS] = &[
     BAD,
     STATUS_INVALID_HANDLE,
+    STATUS_NOT_SUPPORTED,
     STATUS_NO_MEMORY,
     STATUS_INTEGER_OVERFLOW,
     STATUS_DEVICE_REMOVED,
@@ -651,6 +652,7 @@ const NT_ANSWERS: &[NTSTATUS] = &[
     BAD,
     STATUS_INVALID_HANDLE,
     STATUS_OBJECT_TYPE_MISMATCH,
+    STATUS_NOT_SUPPORTED,
     STATUS_ACCESS_DENIED,
     STATUS_NO_MEMORY,
     STATUS_INTEGER_OVERFLOW,
@@ -723,7 +725,7 @@ const CREATE_ANSWERS: &[NTSTATUS] = &[
 const CREATE_ASKS: &[&str] =
     &["DxgkDdiGetStandardAllocationDriverData", "DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"];
 
-const CREATE_LACKS: &str = "no cross-adapter, no protection";
+const CREATE_LACKS: &str = "no open on another adapter, no protection";
 
 const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_001,

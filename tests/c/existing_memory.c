@@ -144,6 +144,26 @@ static int is_filled(const uint8_t *bytes, size_t size, uint8_t value)
     return 1;
 }
 
+/* Where a new resource that may be `cross_adapter` is, once it is resident. */
+static D3DKMT_ALLOCATIONRESIDENCYSTATUS place_of(UINT cross_adapter)
+{
+    uint8_t description[WINDTUNNEL_DESCRIPTION_SIZE];
+    windtunnel_describe(description, SIZE);
+    D3DDDI_ALLOCATIONINFO2 info = {
+        .pPrivateDriverData = description, .PrivateDriverDataSize = sizeof description};
+    D3DKMT_CREATEALLOCATION call = {.hDevice = device, .NumAllocations = 1,
+        .pAllocationInfo2 = &info,
+        .Flags = {.CreateResource = 1, .CreateShared = 1, .CrossAdapter = cross_adapter & 1}};
+    CHECK(D3DKMTCreateAllocation2(&call) == STATUS_SUCCESS);
+    make_resident(info.hAllocation);
+    D3DKMT_ALLOCATIONRESIDENCYSTATUS place = 0;
+    D3DKMT_QUERYALLOCATIONRESIDENCY query = {.hDevice = device, .AllocationCount = 1,
+        .phAllocationList = &info.hAllocation, .pResidencyStatus = &place};
+    CHECK(D3DKMTQueryAllocationResidency(&query) == STATUS_SUCCESS);
+    destroy((Existing){call.hResource, info.hAllocation});
+    return place;
+}
+
 static D3DKMT_HANDLE create_other(void)
 {
     uint8_t description[WINDTUNNEL_DESCRIPTION_SIZE];
@@ -222,6 +242,26 @@ static void use_memory(void)
     CHECK(is_filled(bytes, SIZE, 0x5a));
     CHECK(is_filled(memory, PAGE, 0x11) && is_filled(bytes + SIZE, PAGE, 0x11));
     CHECK(munmap(memory, SIZE + 2 * PAGE) == 0);
+}
+
+/* Memory that cannot be written does for an allocation that is only read. */
+static void read_memory(void)
+{
+    uint8_t *bytes = map(SIZE);
+    write_pattern(bytes, 4);
+    CHECK(mprotect(bytes, SIZE, PROT_READ) == 0);
+    const D3DKMT_CREATEALLOCATIONFLAGS flags = {.ExistingSysMem = 1, .ReadOnly = 1};
+    Existing it;
+    CHECK(create(flags, bytes, SIZE, &it) == STATUS_SUCCESS);
+    const D3DKMT_HANDLE other = create_other();
+    make_resident(it.allocation);
+    make_resident(other);
+    copy(it.allocation, other);
+    CHECK(has_pattern(lock(other), 4));
+    unlock(other);
+    destroy_allocation(device, other);
+    destroy(it);
+    CHECK(munmap(bytes, SIZE) == 0);
 }
 
 /* Mistakes of a client: each is a finding, and none is a crash. */
@@ -337,6 +377,9 @@ int main(int count, char **arguments)
     begin();
     if (strcmp(arguments[1], "memory") == 0) {
         use_memory();
+        read_memory();
+        CHECK(place_of(0) == D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINGPUMEMORY);
+        CHECK(place_of(1) == D3DKMT_ALLOCATIONRESIDENCYSTATUS_RESIDENTINSHAREDMEMORY);
     } else if (strcmp(arguments[1], "broken") == 0) {
         break_memory();
     } else if (strcmp(arguments[1], "section") == 0) {

@@ -4,12 +4,14 @@
 #![expect(non_snake_case, reason = "Windows's names")]
 
 use abi::kmt::{
-    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_ENUMADAPTERS,
-    D3DKMT_ENUMADAPTERS_FILTER as Filter, D3DKMT_ENUMADAPTERS3, D3DKMT_OPENADAPTERFROMDEVICENAME,
-    D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME, D3DKMT_OPENADAPTERFROMHDC, D3DKMT_OPENADAPTERFROMLUID,
+    D3DKMT_ADAPTERINFO, D3DKMT_CLOSEADAPTER, D3DKMT_CREATEALLOCATIONFLAGS as Flags,
+    D3DKMT_ENUMADAPTERS, D3DKMT_ENUMADAPTERS_FILTER as Filter, D3DKMT_ENUMADAPTERS3,
+    D3DKMT_OPENADAPTERFROMDEVICENAME, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
+    D3DKMT_OPENADAPTERFROMHDC, D3DKMT_OPENADAPTERFROMLUID,
 };
 use abi::status::{
-    STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
+    STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED, STATUS_SUCCESS,
+    STATUS_UNSUCCESSFUL,
 };
 use abi::{D3DKMT_HANDLE, LUID, NTSTATUS};
 use flight::{Log, Passive, ThreadedHost};
@@ -18,7 +20,7 @@ use kernel::{DriverSetup, Kernel};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::ptr;
 use std::sync::Arc;
-use thunk::Client;
+use thunk::{Client, CreateAllocation};
 
 const DISPLAY: &str = r"\\.\DISPLAY1";
 
@@ -297,5 +299,32 @@ fn an_adapter_that_only_computes_is_listed_on_request_and_has_no_display() {
             Err(STATUS_UNSUCCESSFUL)
         );
         assert_eq!(client.adapters_with(at, 0).unwrap().len(), 0);
+    });
+}
+
+#[test]
+fn a_cross_adapter_resource_opens_on_its_own_adapter_and_elsewhere_is_not_supported() {
+    with_two_adapters(|client, at| {
+        let adapters = client.adapters(at).unwrap();
+        let [one, other] = adapters[..] else { panic!("{adapters:?}") };
+        let [device, elsewhere] = [one, other].map(|it| client.create_device(at, it).unwrap());
+        let mut create = |flags| {
+            let description = softgpu::format::describe(4096);
+            let create = CreateAllocation::new(device, vec![description]).with_resource();
+            let flags = create.flags | Flags::CreateShared | flags;
+            client.create(at, &CreateAllocation { flags, ..create }).unwrap().global
+        };
+        let (cross, plain) = (create(Flags::CrossAdapter), create(0));
+        let mut open = |device, global| client.open_resource(at, device, global).map(drop);
+        assert_eq!(open(device, cross), Ok(()));
+        // What is absent is not the client's mistake.
+        assert_eq!(open(elsewhere, cross), Err(STATUS_NOT_SUPPORTED));
+        assert_eq!(open(elsewhere, plain), Err(STATUS_INVALID_PARAMETER));
+        for device in [device, elsewhere] {
+            client.destroy_device(at, device).unwrap();
+        }
+        for adapter in adapters {
+            client.close_adapter(at, adapter).unwrap();
+        }
     });
 }

@@ -39,6 +39,7 @@ const FORBIDDEN: &str = "absent: D3DKMTCreateAllocation2.Flags.ExistingSysMem wh
 #[test]
 fn the_gpu_works_on_the_memory_of_a_client() {
     let report = run(&client(), "memory");
+    assert!(!report.contains("absent: "), "{report}");
     assert!(report.contains("windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects"), "{report}");
 }
 

@@ -238,7 +238,6 @@ const WITHOUT_EFFECT: &[(u32, &str)] = &[
     (Flags::CreateProtected, "D3DKMTCreateAllocation.Flags.CreateProtected"),
     (Flags::RestrictSharedAccess, "D3DKMTCreateAllocation.Flags.RestrictSharedAccess"),
     (Flags::ReadOnly, "D3DKMTCreateAllocation.Flags.ReadOnly"),
-    (Flags::CrossAdapter, "D3DKMTCreateAllocation.Flags.CrossAdapter"),
     (Flags::PartialSharedCreation, "D3DKMTCreateAllocation.Flags.PartialSharedCreation"),
     (Flags::WriteWatch, "D3DKMTCreateAllocation.Flags.WriteWatch"),
     (Flags::PhysicallyContiguous, "D3DKMTCreateAllocation.Flags.PhysicallyContiguous"),
@@ -427,8 +426,12 @@ unsafe fn create_objects(
         return Err(STATUS_INVALID_PARAMETER);
     }
     if args.Flags.Value != 0 {
-        for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.has(*flag)) {
-            session.missing_entry(name);
+        // Existing memory that is read only need not be writable.
+        let has_effect = |flag| flag == Flags::ReadOnly && arguments.standard.is_some();
+        for (flag, name) in WITHOUT_EFFECT {
+            if arguments.has(*flag) && !has_effect(*flag) {
+                session.missing_entry(name);
+            }
         }
     }
     // SAFETY: The caller's contract.
@@ -502,6 +505,7 @@ unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocation
         primaries,
         standard: arguments.standard.map(|standard| standard.ExistingHeapData.Size as u64),
         existing: None,
+        cross_adapter: arguments.has(Flags::CrossAdapter),
     })
 }
 

@@ -88,6 +88,9 @@ pub(crate) fn map_error<T>(
 /// Judges the rules of a call that failed, and returns its status.
 #[cold]
 fn judge_error(session: &Session, error_rules: ErrorRules, error: &KernelError) -> NTSTATUS {
+    if matches!(error, KernelError::CrossAdapterOpen(_)) {
+        session.missing_entry("D3DKMTOpenResource of a cross-adapter resource on another adapter");
+    }
     let Explained { status, breach } = explain(error);
     let broken = breach.and_then(|(rules, sentence)| Some((error_rules.first(rules)?, sentence)));
     for rule in error_rules.rules() {
@@ -219,6 +222,8 @@ fn explain(error: &KernelError) -> Explained {
             format!("{device} has a WDDM 1.x driver, which has no paging queues"),
         ),
         KernelError::NoVideoMemory | KernelError::NoAddressSpace => plain(STATUS_NOT_IMPLEMENTED),
+        // `judge_error` says that it is absent.
+        KernelError::CrossAdapterOpen(_) => plain(STATUS_NOT_SUPPORTED),
         KernelError::OnlyApertures(view) => {
             invalid(&[Rule(RuleId::ALLOC_LOCK_009)], format!("{view} can be in apertures only"))
         }

@@ -624,6 +624,7 @@ const OWNER_ANSWERS: &[NTSTATUS] =
 const SHARE_ANSWERS: &[NTSTATUS] = &[
     BAD,
     STATUS_INVALID_HANDLE,
+    STATUS_NOT_SUPPORTED,
     STATUS_NO_MEMORY,
     STATUS_INTEGER_OVERFLOW,
     STATUS_DEVICE_REMOVED,
@@ -654,6 +655,7 @@ const NT_ANSWERS: &[NTSTATUS] = &[
     BAD,
     STATUS_INVALID_HANDLE,
     STATUS_OBJECT_TYPE_MISMATCH,
+    STATUS_NOT_SUPPORTED,
     STATUS_ACCESS_DENIED,
     STATUS_NO_MEMORY,
     STATUS_INTEGER_OVERFLOW,
@@ -726,7 +728,7 @@ const CREATE_ANSWERS: &[NTSTATUS] = &[
 const CREATE_ASKS: &[&str] =
     &["DxgkDdiGetStandardAllocationDriverData", "DxgkDdiCreateAllocation", "DxgkDdiOpenAllocation"];
 
-const CREATE_LACKS: &str = "no cross-adapter, no protection";
+const CREATE_LACKS: &str = "no open on another adapter, no protection";
 
 const CREATE_RULES: &[RuleId] = &[
     RuleId::ALLOC_CREATE_001,

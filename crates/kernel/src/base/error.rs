@@ -41,6 +41,8 @@ pub enum KernelError {
     SharedMember(Subject),
     /// The shared resource is on another adapter than the device.
     OtherAdapter(Subject),
+    /// The cross-adapter resource is on another adapter than the device.
+    CrossAdapterOpen(Subject),
     /// No allocation can be added to a shared resource.
     SharedResourceSealed(Subject),
     /// An allocation of existing memory cannot be added to a resource.
@@ -351,7 +353,9 @@ impl fmt::Display for KernelError {
             KernelError::SharedMember(of) => {
                 write!(f, "the list has a member of {of}, which is shared")
             }
-            KernelError::OtherAdapter(of) => write!(f, "{of} is on another adapter"),
+            KernelError::OtherAdapter(of) | KernelError::CrossAdapterOpen(of) => {
+                write!(f, "{of} is on another adapter")
+            }
             KernelError::SharedResourceSealed(of) => {
                 write!(f, "{of} is shared and takes no more members")
             }

@@ -57,6 +57,8 @@ pub struct CreateAllocationRequest {
     pub standard: Option<u64>,
     /// The client's memory that the standard allocation uses.
     pub existing: Option<Arc<dyn ExistingMemory>>,
+    /// Other adapters may open the new resource, too.
+    pub cross_adapter: bool,
 }
 
 /// Whether and how other devices may open a resource.
@@ -215,6 +217,10 @@ impl Kernel {
             drop(state);
             self.undo_create(at, creating, &permit, objects);
             return Err(KernelError::BadAllocationInfo);
+        }
+        if request.cross_adapter {
+            // WINDOWS: a cross-adapter resource is in an aperture or in system memory (documented).
+            objects.allocations.iter().for_each(|number| state.keep_in_apertures(*number));
         }
         // A standard allocation comes alone.
         if let (Some(existing), [number]) = (&request.existing, &objects.allocations[..])

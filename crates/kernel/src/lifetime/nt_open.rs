@@ -249,9 +249,7 @@ impl KernelState {
         // It ends with its adapter.
         let removed = KernelError::Removed(found.object.subject());
         let resource = found.parts.resource.ok_or(removed)?;
-        if self.resources[resource].adapter != guard.adapter {
-            return Err(KernelError::OtherAdapter(resource.subject()));
-        }
+        self.resources[resource].check_adapter(resource, guard.adapter)?;
         Ok(resource)
     }
 }

@@ -165,6 +165,7 @@ impl Kernel {
             nt_holds: 0,
             private: request.private.clone(),
             standard: request.standard.is_some(),
+            cross_adapter: request.cross_adapter,
             runtime: request.runtime.clone(),
             members: IdSet::new(),
             views: IdSet::new(),

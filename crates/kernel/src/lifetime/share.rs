@@ -248,9 +248,7 @@ impl KernelState {
             return Err(error(HandleError::WrongKind(found.subject())));
         };
         let it = &self.resources[resource];
-        if it.adapter != guard.adapter {
-            return Err(KernelError::OtherAdapter(resource.subject()));
-        }
+        it.check_adapter(resource, guard.adapter)?;
         Ok((resource, it))
     }
 }

@@ -40,6 +40,15 @@ impl KernelState {
         (it.location, it.has_content) = (Location::System, true);
         // WINDOWS: existing memory stays where it is, and the GPU reaches it through an aperture
         // (our reading). If the driver supports none, paging operations copy the bytes.
+        self.keep_in_apertures(allocation);
+        Ok(())
+    }
+
+    /// Places a new allocation in apertures only, if its driver supports one.
+    pub(crate) fn keep_in_apertures(&mut self, allocation: Id<Allocation>) {
+        let Some(extent) = self.allocations[allocation].extent else { return };
+        let (extents, memory) = self.memory_mut_of(extent);
+        let it = &mut extents[extent];
         let possible = SegmentSet(it.requirements.segments.0 & memory.apertures.0);
         if !possible.is_empty() {
             it.requirements.segments = possible;
@@ -47,7 +56,6 @@ impl KernelState {
                 *preferred = preferred.filter(|preference| possible.has(preference.segment));
             }
         }
-        Ok(())
     }
 }
 

@@ -12,6 +12,7 @@ use flight::{HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
 use std::sync::Arc;
 
 /// The arguments of a step's operation, copied from the state.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub(crate) struct StepContext {
     pub(crate) ram: Arc<dyn Ram>,
     pub(crate) hardware: Arc<dyn HardwareModel>,

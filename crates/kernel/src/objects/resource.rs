@@ -1,6 +1,7 @@
 //! Resources, which group allocations, and the views of devices on them.
 
 use crate::adapter::start::Adapter;
+use crate::base::error::KernelError;
 use crate::base::id_list::{Id, IdSet};
 use crate::ddi::miniport::DriverResource;
 use crate::lifetime::device::Device;
@@ -9,6 +10,7 @@ use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 
 /// A group of allocations (`hResource` of the DDI).
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct Resource {
     pub(crate) adapter: Id<Adapter>,
     /// The driver handle; taken out while a call borrows it, under the resource's permit key.
@@ -27,6 +29,8 @@ pub struct Resource {
     pub(crate) private: Vec<u8>,
     /// Whether the driver supplied the private data, for a standard allocation.
     pub(crate) standard: bool,
+    /// Other adapters may open it, too.
+    pub(crate) cross_adapter: bool,
     /// The client runtime's private data, unchanged.
     pub(crate) runtime: Vec<u8>,
     /// The allocations that are not destroyed.
@@ -37,6 +41,22 @@ pub struct Resource {
 }
 
 impl Resource {
+    /// Checks that a device of this adapter can open it.
+    ///
+    /// WINDOWS: a resource is opened on the adapter it was created on, and a cross-adapter resource
+    /// on another one, too (documented). The latter is not implemented.
+    pub(crate) fn check_adapter(
+        &self,
+        number: Id<Resource>,
+        adapter: Id<Adapter>,
+    ) -> Result<(), KernelError> {
+        match (self.adapter == adapter, self.cross_adapter) {
+            (true, _) => Ok(()),
+            (false, false) => Err(KernelError::OtherAdapter(number.subject())),
+            (false, true) => Err(KernelError::CrossAdapterOpen(number.subject())),
+        }
+    }
+
     /// Whether no device has a view of it, and no NT handle keeps it alive.
     pub(crate) fn is_unreferenced(&self) -> bool {
         self.views.is_empty() && self.nt_holds == 0

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a client that does not build is a failed test")]
 
 use crate::c_library::{build_c, command, output_text};
+use crate::images::drivers_folder;
 use crate::server::Server;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -116,4 +117,17 @@ fn where_the_system_forbids_the_copy_a_client_gets_not_supported() {
     server.run_well(&client(), &["forbidden"]);
     let ended = server.stop();
     assert!(ended.report.contains(FORBIDDEN), "{}", ended.report);
+}
+
+/// A driver from a file gets addresses of its own process, where no memory of a client can be.
+#[test]
+fn a_driver_from_a_file_gets_no_memory_of_another_process() {
+    let driver = drivers_folder().join("gpuva.sys").into_os_string().into_string().unwrap();
+    let server = Server::start_with("existing_memory_file", &["--driver", &driver]);
+    server.run_well(&client(), &["forbidden"]);
+    let report = server.stop().report;
+    let absent = "absent: D3DKMTCreateAllocation2.Flags.ExistingSysMem of another process, with a \
+                  driver from a file: it maps pages in its own process";
+    assert!(report.contains(absent), "{report}");
+    assert!(report.contains("windtunnel: 0 errors, 0 warnings, 0 notes, 0 objects"), "{report}");
 }

@@ -33,7 +33,7 @@ impl Server {
         Self::start_with(name, &[])
     }
 
-    fn start_with(name: &str, options: &[&str]) -> Self {
+    pub(crate) fn start_with(name: &str, options: &[&str]) -> Self {
         Self::start_under(name, options, &[])
     }
 

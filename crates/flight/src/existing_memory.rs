@@ -19,6 +19,12 @@ pub trait ExistingMemory: Debug + Send + Sync {
         None
     }
 
+    /// Its address in this process, if it is memory of this process: drivers that map pages can be
+    /// given that address.
+    fn address_here(&self) -> Option<usize> {
+        None
+    }
+
     /// The file that begins with its bytes, if it is a section.
     fn file(&self) -> Option<&File> {
         None

@@ -205,9 +205,13 @@ impl Ram {
         Some(address)
     }
 
-    /// Maps a section in a new window.
-    fn map_section(&self, run: Run) -> Option<usize> {
+    /// Maps a section in a new window. Memory of this process is where it is, and is not mapped
+    /// again: that of another process cannot be mapped.
+    fn map_attached(&self, run: Run) -> Option<usize> {
         let section = self.attached.memory_of(run)?;
+        if let Some(address) = section.address_here() {
+            return Some(address);
+        }
         let window = AddressWindow::new(run.bytes)?;
         if !window.map_file(section.file()?) {
             return None;
@@ -352,7 +356,7 @@ impl flight::Ram for Ram {
         if let [run] = runs
             && self.attached.has_address(run.start)
         {
-            return self.map_section(*run);
+            return self.map_attached(*run);
         }
         let length = runs.iter().map(|run| run.bytes).sum();
         self.map_in(runs, || AddressWindow::new(length))

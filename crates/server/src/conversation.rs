@@ -147,7 +147,10 @@ fn client_descriptor(number: i32) -> Option<OwnedFd> {
 }
 
 fn client_process() -> Option<Arc<dyn CallerProcess>> {
-    with(|it| it.client.process.clone() as Arc<dyn CallerProcess>)
+    with(|it| {
+        let process = it.client.process.clone() as Arc<dyn CallerProcess>;
+        (!it.client.is_out_of_reach).then_some(process)
+    })?
 }
 
 impl Conversation {

@@ -46,7 +46,8 @@ pub fn default_socket() -> Option<PathBuf> {
 }
 
 /// Serves clients until SIGTERM or SIGINT. `ready` is called when they can connect. A fault of the
-/// driver ends the process ([`driver_fault`]).
+/// driver ends the process ([`driver_fault`]). A driver that `maps_pages` accesses memory at
+/// addresses of this process, as one from a file does.
 ///
 /// # Errors
 ///
@@ -54,6 +55,7 @@ pub fn default_socket() -> Option<PathBuf> {
 pub fn serve(
     path: &Path,
     report: Option<Report>,
+    maps_pages: bool,
     set_up: impl FnOnce(&Arc<ThreadedHost>, &Arc<Log>) -> Result<DriverSetup, String>,
     ready: impl FnOnce(),
 ) -> Result<ServerEnd, String> {
@@ -75,6 +77,7 @@ pub fn serve(
             nt,
             collector,
             own_objects,
+            maps_pages,
             clients: Mutex::default(),
             left: Mutex::default(),
         });

@@ -44,6 +44,8 @@ pub(crate) struct SharedServer {
     pub(crate) collector: Session,
     /// The adapter, and the objects that the system has made for it.
     pub(crate) own_objects: BTreeSet<Subject>,
+    /// The driver maps pages of memory in this process.
+    pub(crate) maps_pages: bool,
     pub(crate) clients: Mutex<Vec<Arc<ClientProcess>>>,
     /// What clients have left alive at their exit.
     pub(crate) left: Mutex<Leaks>,
@@ -55,6 +57,8 @@ pub(crate) struct ClientProcess {
     /// Its number in the operating system.
     pub(crate) number: i32,
     pub(crate) process: Arc<WatchedProcess>,
+    /// Allocations cannot use its memory, because the driver maps pages in this process.
+    pub(crate) is_out_of_reach: bool,
     /// For reports: its number and its name.
     name: Arc<str>,
     /// It has ended, or is being ended.
@@ -130,6 +134,7 @@ pub(crate) fn serve(server: &Arc<SharedServer>, socket: &DescriptorSocket, proce
         session,
         number: process,
         process: Arc::new(WatchedProcess::new(process)),
+        is_out_of_reach: server.maps_pages,
         name: format!("process {process} ({name})").into(),
         is_gone: AtomicBool::new(false),
         memory: Mutex::default(),

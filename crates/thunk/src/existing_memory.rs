@@ -36,10 +36,15 @@ pub(crate) fn at_address(
     bytes: usize,
     read_only: bool,
 ) -> Result<Arc<dyn ExistingMemory>, NTSTATUS> {
-    let pages = session.pointers().check_range(start, bytes).and_then(|()| {
-        let process = session.pointers().caller_process().ok_or(STATUS_INVALID_PARAMETER)?;
-        Ok(ClientPages::new(process, start, bytes, !read_only))
-    });
+    let Some(process) = session.pointers().caller_process() else {
+        session.missing_entry(
+            "D3DKMTCreateAllocation.Flags.ExistingSysMem of another process, with a driver from a \
+             file: it maps pages in its own process",
+        );
+        return Err(STATUS_NOT_SUPPORTED);
+    };
+    let checked = session.pointers().check_range(start, bytes);
+    let pages = checked.map(|()| ClientPages::new(process, start, bytes, !read_only));
     let pages = pages.unwrap_or(Err(Unusable::Inaccessible(start)));
     let broken = match pages {
         Err(Unusable::Inaccessible(from)) => {

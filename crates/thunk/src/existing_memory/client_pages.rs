@@ -110,6 +110,11 @@ impl ExistingMemory for ClientPages {
         }
     }
 
+    fn address_here(&self) -> Option<usize> {
+        // SAFETY: The function has no requirements.
+        (self.process.number() == unsafe { libc::getpid() }).then_some(self.start)
+    }
+
     fn client_address(&self) -> Option<usize> {
         Some(self.start)
     }

@@ -53,12 +53,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     let file = arguments.driver.as_deref().filter(|name| is_file(name));
     let file = file.map(|path| DriverFile::open(Path::new(path), OPTIONS)).transpose();
     let file = file.map_err(CommandError)?;
+    let maps_pages = file.is_some();
     let set_up = |host: &_, log: &_| match (file, &arguments.driver) {
         (Some(file), _) => file.set_up(host, log),
         (None, None) => driver::built_in(log),
         (None, Some(name)) => driver::named(name, log).map_err(|why| format!("--driver is {why}")),
     };
-    match server::serve(&socket, report, set_up, ready).map_err(CommandError)? {
+    match server::serve(&socket, report, maps_pages, set_up, ready).map_err(CommandError)? {
         ServerEnd::Clean => Ok(ExitCode::SUCCESS),
         ServerEnd::Bad => Ok(ExitCode::from(1)),
         ServerEnd::Internal => Ok(ExitCode::from(2)),

@@ -114,6 +114,15 @@ impl Server {
     }
 }
 
+/// A test that fails leaves no server.
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
 fn serve(socket: &Path) -> Command {
     serve_under(socket, &[])
 }

@@ -158,7 +158,8 @@ fn random_call(random: &mut u64) -> Vec<u8> {
 fn a_hostile_client_harms_no_server() {
     let server = Server::start("hostile_messages");
     let mut random = 1;
-    let calls = repeats(4_000, 200_000);
+    // A long run takes about ten minutes.
+    let calls = repeats(4_000, 2_400_000);
     let mut client = Hostile::connect(&server);
     let (mut returned, mut before) = (0, 0);
     for call in 0..calls {

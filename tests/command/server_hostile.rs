@@ -46,7 +46,8 @@ impl Hostile {
         for _ in 0..100 {
             self.channel.send(&message);
             if draw(random, 200) == 0 {
-                let offset = next_random(random, 3 * 64 + 2 * 65536);
+                // The system refuses writes past the end.
+                let offset = next_random(random, 3 * 64 + 2 * 65536 - 64);
                 let length = 1 + draw(random, 64);
                 self.memory.write_all_at(&random_bytes(random, length), offset).unwrap();
             }

@@ -46,7 +46,7 @@ pub fn default_socket() -> Option<PathBuf> {
 }
 
 /// Serves clients until SIGTERM or SIGINT. `ready` is called when they can connect. A fault of the
-/// driver ends the process ([`driver_fault`]). A driver that `maps_pages` accesses memory at
+/// driver ends the process (`driver_fault.rs`). A driver that `maps_pages` accesses memory at
 /// addresses of this process, as one from a file does.
 ///
 /// # Errors

@@ -117,7 +117,11 @@ impl Server {
 /// A test that fails leaves no server.
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        if !matches!(self.process.try_wait(), Ok(None)) {
+            return; // It has ended.
+        }
+        // What `timeout` has started does not end with `timeout`.
+        _ = Command::new("pkill").args(["-KILL", "-P", &self.process.id().to_string()]).status();
         _ = self.process.kill();
         _ = self.process.wait();
     }
@@ -129,7 +133,7 @@ fn serve(socket: &Path) -> Command {
 
 fn serve_under(socket: &Path, before: &[&OsStr]) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--preserve-status", "-s", "KILL", "300"]).args(before);
+    command.args(["--preserve-status", "-s", "KILL", "1200"]).args(before);
     command.arg(windtunnel_command().get_program()).arg("serve").arg("--socket").arg(socket);
     // `timeout` passes signals on.
     command

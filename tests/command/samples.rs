@@ -180,7 +180,7 @@ fn the_drivers_and_scenarios_in_commands_exist() {
                             assert!(find_scenario(scenario).is_some(), "{name}: {line}");
                         }
                         "--trace" | "--frames" | "--seed" | "--seeds" | "--host" | "--deny"
-                        | "--umd" | "--allow" | "--write-baseline" => {
+                        | "--umd" | "--allow" | "--write-baseline" | "--jobs" => {
                             words.next();
                         }
                         flag if flag.starts_with("--") => (),

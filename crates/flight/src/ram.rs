@@ -46,7 +46,7 @@ pub trait Ram: Send + Sync {
     fn with_slice(&self, run: Run, body: &mut dyn FnMut(&mut [u8])) -> bool;
 
     /// Maps these pieces for the CPU, contiguously, and returns the address. An attached run is
-    /// mapped only alone, and only if it is a section.
+    /// mapped only alone, and only if it is a section; memory of this process is where it is.
     fn map(&self, runs: &[Run]) -> Option<usize>;
 
     /// As [`Ram::map`], for a DMA buffer of this size at the start of the pieces, between

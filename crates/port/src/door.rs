@@ -13,6 +13,7 @@ use abi::HANDLE;
 use flight::{Attachment, ExecutionContext, RuleId};
 use kernel::callbacks::KernelCallbacks;
 use kernel::miniport::{DriverError, DriverResult};
+use parking_lot::ReentrantMutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +32,8 @@ pub(crate) struct Door {
     hardware: HardwareState,
     dma_buffers: DmaBuffers,
     acquired: Mutex<AcquiredRanges>,
+    /// Held by the interrupt routine, and by routines that are synchronized with it.
+    interrupt: ReentrantMutex<()>,
     /// The number of the next pattern for outputs.
     fills: AtomicU64,
 }
@@ -56,8 +59,16 @@ impl Door {
             hardware,
             dma_buffers,
             acquired,
+            interrupt: ReentrantMutex::new(()),
             fills: AtomicU64::new(nt::memory_seed()),
         })
+    }
+
+    /// Runs the interrupt routine, or a routine that is synchronized with it. At this level no
+    /// thread gives way to another one, so on the deterministic host no thread waits here.
+    pub(crate) fn with_interrupt_held<R>(&self, body: impl FnOnce() -> R) -> R {
+        let _held = self.interrupt.lock();
+        body()
     }
 
     /// The `DeviceHandle` that the driver gets.

@@ -215,7 +215,7 @@ pub(crate) unsafe extern "win64-unwind" fn DxgkCbSynchronizeExecution(
             };
             let guarded = || catch_unwind(AssertUnwindSafe(run)).map_err(resume_internal_error);
             services.begin_synchronized();
-            let ran = at_device_level(at, guarded);
+            let ran = door.with_interrupt_held(|| at_device_level(at, guarded));
             services.end_synchronized();
             match ran {
                 Ok(answer) => {

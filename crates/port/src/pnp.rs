@@ -263,7 +263,8 @@ impl TableDriver {
         let call = self.table.DxgkDdiInterruptRoutine.ok_or(DriverError::NoEntryPoint)?;
         let Adapter { door, context, .. } = self.adapter()?;
         // SAFETY: By invariants 1 and 2 the function and `context` are valid.
-        let ours = self.run_driver(&door, || unsafe { call(pointer(context), 0) });
+        let routine = || self.run_driver(&door, || unsafe { call(pointer(context), 0) });
+        let ours = door.with_interrupt_held(routine);
         Ok(ours != 0)
     }
 

@@ -86,7 +86,7 @@ callbacks! {
     served {
         interrupt::DxgkCbQueueDpc: AnyLevel, from interrupt;
         interrupt::DxgkCbSynchronizeExecution: BelowDevice KMD_ISR_013,
-            missing "one interrupt line, no messages; holds off no interrupts on the threaded host";
+            missing "one interrupt line, no messages";
         callbacks::DxgkCbGetHandleData: Passive CB_IRQL_001,
             missing "returns NULL from WDDM 2.0 on, as observed";
         interrupt::DxgkCbNotifyInterrupt: DeviceLevel KMD_ISR_005, from interrupt,

@@ -24,8 +24,10 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Builds the command and the library, and installs everything below `prefix`.
 pub(crate) fn into(prefix: &Path) -> Result<(), String> {
+    // `--lib` as in the other release builds: without it cargo builds every dependency again,
+    // in the form for programs only.
     let packages = ["--package", "windtunnel", "--package", "windtunnel-library"];
-    done(cargo(&["build", "--release"]).args(packages))?;
+    done(cargo(&["build", "--release", "--lib", "--bin", COMMAND]).args(packages))?;
     let built = target().join("release");
     let folder = |name: &str| {
         let path = prefix.join(name);

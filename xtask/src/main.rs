@@ -177,7 +177,7 @@ fn rewrite(modules: &[&str]) -> Result<(), String> {
 /// Builds the command and the C library for release, and these programs that measure. One command:
 /// cargo links several programs at a time.
 fn build_release(programs: &[&str]) -> Result<(), String> {
-    let packages = ["windtunnel", "windtunnel-d3dkmt", "windtunnel-cost"];
+    let packages = ["windtunnel", "windtunnel-library", "windtunnel-cost"];
     let packages = packages.iter().flat_map(|name| ["--package", name]);
     let programs = ["windtunnel"].iter().chain(programs).flat_map(|name| ["--bin", name]);
     run(cargo(&["build", "--release", "--lib"]).args(packages).args(programs))

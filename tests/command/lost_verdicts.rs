@@ -178,7 +178,9 @@ fn an_allow_file_of_a_hundred_thousand_entries_takes_ten_times_that_of_a_tenth()
 
 /// Stops a check with a signal, after its first line. Returns how it ended.
 fn stop(signal: &str, arguments: &[&str], delay: u64) -> Output {
-    let mut command = windtunnel_command();
+    // A background job of a shell ignores SIGINT, and so would this command.
+    let mut command = Command::new("env");
+    command.arg("--default-signal=INT,TERM").arg(windtunnel_command().get_program());
     command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap());

@@ -64,6 +64,8 @@ pub(crate) struct FactCells {
     in_call: Cell<bool>,
     /// That call. Its value means nothing outside one, so leaving a call need not change it.
     call: Cell<Call>,
+    /// The last number of the thread for a call that is not logged.
+    pub(crate) unlogged_calls: Cell<u32>,
 }
 
 impl FactCells {
@@ -79,6 +81,7 @@ impl FactCells {
                 Some(call) => call,
                 None => Call::UNUSED,
             }),
+            unlogged_calls: Cell::new(0),
         }
     }
 

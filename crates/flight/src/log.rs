@@ -185,8 +185,13 @@ impl Log {
         }
     }
 
-    /// The number of the next driver call, from one. It is unique in a run.
+    /// The number of the next driver call. It is unique in a run, and counts from one if the log
+    /// keeps events.
+    #[inline]
     pub fn next_call(&self) -> u32 {
+        if !self.enabled {
+            return thread::next_unlogged_call();
+        }
         self.calls.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
 

@@ -4,6 +4,7 @@
 use crate::execution_context::{FactCells, with_facts};
 use crate::level::Irql;
 use crate::{CallScope, Component};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The driver call that a thread is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +128,26 @@ pub(crate) fn set_irql(irql: Irql) -> Irql {
 /// name of the DDI.
 pub const DDI_RETURN: &str = "return from a DDI";
 
+/// The numbers of calls that a thread takes at a time.
+const CALL_BLOCK: u32 = 1024;
+
+/// The first number of the next block.
+static CALL_BLOCKS: AtomicU32 = AtomicU32::new(0);
+
+/// A number for a driver call that is not logged, unique in the process. Most calls take it without
+/// an atomic operation.
+#[inline]
+pub(crate) fn next_unlogged_call() -> u32 {
+    let take_block = || CALL_BLOCKS.fetch_add(CALL_BLOCK, Ordering::Relaxed);
+    let next = |facts: &FactCells| {
+        let last = facts.unlogged_calls.get();
+        let last = if last.is_multiple_of(CALL_BLOCK) { take_block() } else { last };
+        facts.unlogged_calls.set(last.wrapping_add(1));
+        last
+    };
+    with_facts(next).unwrap_or_else(take_block).wrapping_add(1)
+}
+
 /// Marks this thread as inside a driver call, until the guard drops.
 #[derive(Debug)]
 pub struct CallGuard {
@@ -228,4 +249,23 @@ fn change_call<R>(body: impl FnOnce(&mut Call) -> R) -> Option<R> {
         Some(result)
     })
     .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn calls_that_are_not_logged_have_different_numbers_on_all_threads() {
+        const CALLS: usize = 3 * CALL_BLOCK as usize;
+        let take = || (0..CALLS).map(|_| next_unlogged_call()).collect::<Vec<u32>>();
+        let threads: Vec<_> = (0..3).map(|_| std::thread::spawn(take)).collect();
+        let mut numbers = take();
+        for thread in threads {
+            numbers.extend(thread.join().unwrap());
+        }
+        let different: BTreeSet<u32> = numbers.iter().copied().collect();
+        assert_eq!((numbers.len(), different.len()), (4 * CALLS, 4 * CALLS));
+    }
 }

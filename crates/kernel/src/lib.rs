@@ -59,7 +59,7 @@ pub use lifetime::nt_open::OpenNtResourceResponse;
 pub use lifetime::ownership::SourceOwnership;
 pub use lifetime::process::{ProcessExit, ProcessId};
 pub use lifetime::retire::{DestroyAllocationRequest, DestroyTarget};
-pub use lifetime::share::{OpenResourceResponse, ShareInfo};
+pub use lifetime::share::{OpenResourceCall, OpenResourceResponse, ShareInfo};
 pub use memory::address::calls::{
     MapAddressRequest, MapAddressResponse, MapSource, ReserveAddressRequest,
 };

@@ -55,10 +55,13 @@ impl CreateArguments {
         self.args.Flags.has(flag)
     }
 
-    /// Whether these are the arguments of a usual call, for allocations without a resource.
+    /// Whether these are the arguments of a usual call: allocations without a resource, or with a
+    /// new one, which may be shared.
     fn is_usual(&self) -> bool {
+        const NEW: u32 = Flags::CreateResource;
+        const SHARED: u32 = NEW | Flags::CreateShared;
         let usual = |info: &Info| info.flags == 0 && info.source == D3DDDI_ID_NOTAPPLICABLE;
-        self.args.Flags.Value == 0
+        matches!(self.args.Flags.Value, 0 | NEW | SHARED)
             && self.args.hDevice != 0
             && self.args.NumAllocations != 0
             && self.infos.iter().all(usual)

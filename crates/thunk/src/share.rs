@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{
-    check_writable, copied, read_list_mut, read_mut, write, write_bytes, write_list,
+    check_writable, copied, read_mut, read_small_list_mut, write, write_bytes, write_list,
 };
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
@@ -187,8 +187,9 @@ unsafe fn open<E: Element>(
     // SAFETY: The caller's contract.
     let mut args_now = unsafe { read_mut(args) }?;
     let (device, global) = (Handle(args_now.hDevice), Handle(args_now.hGlobalShare));
-    let there = session.kernel.share_info(session.process, device, global);
-    let there = map_error(session, OPEN_ERROR_RULES, there)?;
+    let call = session.kernel.begin_open_resource(session.process, device, global);
+    let call = map_error(session, OPEN_ERROR_RULES, call)?;
+    let there = call.info();
     let list = list(&args_now);
     let sizes = OpenSizes {
         info: there,
@@ -202,13 +203,12 @@ unsafe fn open<E: Element>(
     };
     judge_arguments(session, RULES, &sizes)?;
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list_mut(list, there.members) }?;
+    let mut elements = unsafe { read_small_list_mut::<_, 1>(list, there.members) }?;
     // SAFETY: The caller's contract.
     unsafe { check_writable(args_now.pTotalPrivateDriverDataBuffer, there.total) }?;
     // SAFETY: The caller's contract.
     unsafe { check_writable(args_now.pPrivateRuntimeData, there.runtime) }?;
-    let opened = session.kernel.open_resource(at, session.process, device, global);
-    let opened = map_error(session, OPEN_ERROR_RULES, opened)?;
+    let opened = map_error(session, OPEN_ERROR_RULES, call.open(at))?;
     let total = args_now.pTotalPrivateDriverDataBuffer;
     let (mut written, before) = (0, copied());
     for ((element, handle), private) in

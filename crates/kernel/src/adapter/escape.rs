@@ -161,7 +161,7 @@ impl Kernel {
             self.recheck_device(guard)?;
         }
         let escape = EscapeArgs {
-            device: target.device_guard.as_ref().map(RundownGuard::driver_handle).transpose()?,
+            device: target.device_guard.as_ref().map(|guard| guard.driver_handle()).transpose()?,
             context: target.context.as_ref().map(|(_, driver_handle)| &**driver_handle),
             hardware: request.hardware,
             flags: request.flags,

@@ -148,7 +148,7 @@ impl Kernel {
             state.remove_context(context);
         }
         // Taken before the `if let`, whose condition would hold the lock during the driver call.
-        let taken = device.and_then(|id| self.state.lock().devices[id].driver_handle.take());
+        let taken = device.and_then(|id| self.state.lock().devices[id].take_driver_handle());
         if let (Some(device), Some(driver_handle)) = (device, taken.and_then(Arc::into_inner)) {
             let (subject, given) = (device.subject(), driver_handle.as_raw());
             let log_arguments = |log: &flight::Log| log.emit(subject, || EventKind::DdiEnds {});

@@ -281,7 +281,21 @@ impl Kernel {
 
     /// Waits for a permit and returns with the state locked: the same guard, if the call did not
     /// wait. An unreleased permit must outlive the guard (later bindings are dropped first).
+    #[inline(always)]
     pub(crate) fn acquire_permit_locked<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut state: StateGuard<'k, KernelState>,
+        keys: PermitKeys,
+    ) -> Result<(DdiPermit<'k>, StateGuard<'k, KernelState>), WaitStuck> {
+        match self.try_acquire_permit(&mut state, keys) {
+            Some(permit) => Ok((permit, state)),
+            None => self.wait_for_permit(at, state, keys),
+        }
+    }
+
+    #[cold]
+    fn wait_for_permit<'k>(
         &'k self,
         at: &mut Passive,
         mut state: StateGuard<'k, KernelState>,

@@ -14,7 +14,7 @@ use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::memory::address::AddressSpace;
 use crate::memory::context_allocation::ContextAllocation;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, ReservedHandle};
 use crate::schedule::lists::{EntrySizes, RenderBuffers, RenderLists};
@@ -181,7 +181,7 @@ impl Kernel {
     fn reserve_context(
         &self,
         process: ProcessId,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         node: usize,
     ) -> Result<(ReservedHandle, ReservedHandle, Id<Context>), KernelError> {
         let state = &mut *self.state.lock();
@@ -203,7 +203,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        (number, guard): (Id<Context>, &RundownGuard<'_>),
+        (number, guard): (Id<Context>, &EnteredDevice),
         args: &CreateContextArgs,
         own: &ReservedHandle,
         entries: Option<EntrySizes>,

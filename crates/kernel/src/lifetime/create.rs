@@ -17,12 +17,12 @@ use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use crate::ddi::{CallDetails, Driver};
 use crate::kernel::Kernel;
 use crate::lifetime::device::Device;
-use crate::lifetime::open::check_still_valid;
+use crate::lifetime::open::{PublishedHandles, check_still_valid};
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::lifetime::share::SharedOpen;
 use crate::lock::StateGuard;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::{Handle, ReservedHandles};
 use crate::objects::resource::Resource;
 use crate::objects::resource::ResourceView;
@@ -120,7 +120,7 @@ pub(crate) type Digests = SmallVec<[Hex; 4]>;
 /// A create or open call in progress.
 pub(crate) struct CreateScope<'a> {
     pub(crate) process: Id<Process>,
-    pub(crate) device: &'a RundownGuard<'a>,
+    pub(crate) device: &'a EnteredDevice,
     /// The existing resource, if there is one.
     pub(crate) joins: Option<ResourceTarget>,
     /// The shared resource that is opened. Such a call creates no allocations.
@@ -232,7 +232,8 @@ impl Kernel {
         }
         state.bind_view_handles(creating, &mut objects, handles);
         drop(state);
-        let opened = self.open_allocations(at, &permit, creating, request, &objects);
+        let private = (&request.private[..], &mut request.allocations[..]);
+        let opened = self.open_allocations(at, &permit, creating, private, &objects, handles);
         let described = opened.map(|state| {
             if !request.primaries.is_empty() {
                 drop(state);
@@ -242,12 +243,20 @@ impl Kernel {
             state
         });
         let finished = described.and_then(|mut state| {
-            let made = self.publish_objects(&mut state, creating, &objects, request, handles)?;
-            Ok((made, state))
+            let privates = &request.allocations[..];
+            let sharing = (request.sharing, request.runtime.len());
+            let published =
+                self.publish_objects(&mut state, creating, &objects, privates, sharing, handles)?;
+            Ok((published, state))
         });
         match finished {
-            Ok((made, mut state)) => {
+            Ok((published, mut state)) => {
                 permit.release(&mut state);
+                let PublishedHandles { resource, global, allocations } = published;
+                let private = std::mem::take(&mut request.private);
+                let privates = std::mem::take(&mut request.allocations);
+                let made =
+                    CreateAllocationResponse { resource, global, allocations, private, privates };
                 Ok((made, state))
             }
             Err(why) => {

@@ -27,7 +27,7 @@ use crate::objects::resource::Resource;
 use crate::objects::resource::ResourceView;
 use crate::objects::view::View;
 use crate::state::KernelState;
-use flight::{Component, EventKind, Log, Passive, RuleId, Subject};
+use flight::{Component, EventKind, Log, Passive, RuleId, Subject, invariant};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -63,17 +63,22 @@ impl Kernel {
             state = self.state.lock();
         }
         let it = &mut state.lifetime.retirements[number];
-        let (device, resource_view) = (it.device, it.resource_view);
+        let (device, resource, resource_view) = (it.device, it.resource, it.resource_view);
         // The retirement lists no view that is removed.
-        let mut state = if let (&[view], None) = (&it.views[..], it.resource) {
+        let mut state = if let &[view] = &it.views[..] {
             it.views.clear();
-            self.end_standalone(at, scope, state, device, view)
+            let (orphan, state) = self.close_view(at, scope, state, device, view);
+            match (resource, orphan) {
+                (Some(_), _) => {
+                    self.destroy_closed(at, scope, state, orphan.as_slice(), resource_view)
+                }
+                (None, Some(allocation)) => self.destroy_standalone(at, scope, state, allocation),
+                (None, None) => state,
+            }
         } else {
             let views = std::mem::take(&mut it.views);
-            let (orphans, mut state) = self.close_views(at, scope, state, device, &views);
-            let ended_resource = resource_view
-                .and_then(|resource_view| self.close_resource_view(&mut state, resource_view));
-            self.destroy_orphans(at, scope, state, &orphans, ended_resource)
+            let (orphans, state) = self.close_views(at, scope, state, device, &views);
+            self.destroy_closed(at, scope, state, &orphans, resource_view)
         };
         self.log.emit(number.subject(), || EventKind::RetireDone {});
         let waiter = state.lifetime.retirements.discard(number, |over| over.waiter.clone());
@@ -91,31 +96,44 @@ impl Kernel {
         self.wake_all(state);
     }
 
-    /// Closes the view of an allocation without a resource, and destroys the allocation if that was
-    /// its last view: the usual retirement, by the same steps as any other, without lists.
+    /// Removes the view of a resource that ends as a whole, and destroys the allocations that have
+    /// no views any more.
+    fn destroy_closed<'k>(
+        &'k self,
+        at: &mut Passive,
+        scope: &DestroyScope<'_>,
+        mut state: StateGuard<'k, KernelState>,
+        orphans: &[Id<Allocation>],
+        resource_view: Option<Id<ResourceView>>,
+    ) -> StateGuard<'k, KernelState> {
+        let ended = resource_view.and_then(|view| self.close_resource_view(&mut state, view));
+        self.destroy_orphans(at, scope, state, orphans, ended)
+    }
+
+    /// Closes one view, by the same steps as several, without lists: the usual retirement. Returns
+    /// its allocation if that was its last view, with the state locked.
     #[inline(always)]
-    fn end_standalone<'k>(
+    fn close_view<'k>(
         &'k self,
         at: &mut Passive,
         scope: &DestroyScope<'_>,
         mut state: StateGuard<'k, KernelState>,
         device: Id<Device>,
         view: Id<View>,
-    ) -> StateGuard<'k, KernelState> {
+    ) -> (Option<Id<Allocation>>, StateGuard<'k, KernelState>) {
         let views = [view];
         let (driver_handle, shared) = self.begin_close(&mut state, view, &views);
         let given = driver_handle.as_ref().map(DriverHandle::as_raw);
         let mut handles = [driver_handle];
         let lent = state.lend_device(scope, device);
-        let watched =
-            if shared { state.surviving_allocations(device, &views, &views) } else { Vec::new() };
+        let watched = state.watched_allocations(shared, device, &views, &views);
         drop(state);
         if given.is_some() {
             self.call_close_allocation(at, scope, (device, lent), &views, &mut handles, &watched);
         }
         let mut state = self.state.lock();
-        let Some(allocation) = self.end_close(&mut state, view, given) else { return state };
-        self.destroy_standalone(at, scope, state, allocation)
+        self.log_close(view, given);
+        (state.remove_view(view), state)
     }
 
     /// Closes views of a device in one driver call. Decommits first the allocations they are the
@@ -141,8 +159,7 @@ impl Kernel {
             handles.iter().map(|handle| handle.as_ref().map(DriverHandle::as_raw)).collect();
         handles.retain(|handle| handle.is_some());
         let lent = state.lend_device(scope, device);
-        let watched =
-            if shared { state.surviving_allocations(device, &closing, views) } else { Vec::new() };
+        let watched = state.watched_allocations(shared, device, &closing, views);
         drop(state);
         if !handles.is_empty() {
             self.call_close_allocation(at, scope, (device, lent), views, &mut handles, &watched);
@@ -185,18 +202,6 @@ impl Kernel {
             self.log.emit(number.subject(), || EventKind::AllocationDecommitted {});
         }
         (driver_handle, shared)
-    }
-
-    /// Removes a closed view. Returns its allocation if that was its last view.
-    #[inline(always)]
-    fn end_close(
-        &self,
-        state: &mut KernelState,
-        view: Id<View>,
-        driver_handle: Option<usize>,
-    ) -> Option<Id<Allocation>> {
-        self.log_close(view, driver_handle);
-        state.remove_view(view)
     }
 
     /// Logs that a view is closed, if it was ever opened.
@@ -272,12 +277,17 @@ impl Kernel {
         state: &mut KernelState,
         view: Id<ResourceView>,
     ) -> Option<Id<Resource>> {
-        let it = state.resource_views.remove(view);
-        state.remove_device_view(&it);
+        let facts = |it: &ResourceView| (it.resource, it.device, it.device_index);
+        let removed = state.resource_views.discard(view, facts);
+        let (number, device, index) = invariant(removed, "a view of a resource is closed once");
+        // A view that was never published is not listed.
+        if let Some(index) = index {
+            state.remove_device_view(device, index);
+        }
         self.log.emit(view.subject(), || EventKind::ResourceViewClosed {});
-        let resource = &mut state.resources[it.resource];
+        let resource = &mut state.resources[number];
         resource.views.remove(view);
-        resource.is_unreferenced().then_some(it.resource)
+        resource.is_unreferenced().then_some(number)
     }
 
     /// Destroys allocations without views in the driver: the members of one resource in one call,
@@ -474,13 +484,18 @@ impl KernelState {
     }
 
     /// The driver handles of the allocations that other devices keep open when these views of a
-    /// device are closed.
-    fn surviving_allocations(
+    /// device are closed. `shared`: there may be such allocations.
+    #[inline]
+    fn watched_allocations(
         &self,
+        shared: bool,
         device: Id<Device>,
         closing: &[Id<View>],
         views: &[Id<View>],
-    ) -> Vec<(Id<Allocation>, usize)> {
+    ) -> CallList<(Id<Allocation>, usize)> {
+        if !shared {
+            return CallList::new();
+        }
         let driver_handle = |it: &Id<View>| {
             let number = self.views.get(*it)?.allocation;
             let allocation = self.allocations.get(number)?;
@@ -492,7 +507,7 @@ impl KernelState {
             let driver_handle = allocation.driver_handle.as_ref()?.as_raw();
             (lives && !mine).then_some((number, driver_handle))
         };
-        views.iter().filter_map(driver_handle).collect()
+        collect_few(views.iter().filter_map(driver_handle))
     }
 
     /// Removes a closed view from all tables. Returns its allocation if that was its last view.
@@ -531,10 +546,8 @@ impl KernelState {
     }
 
     /// Takes a view of a resource off its device's list. The last view of the list takes its place.
-    fn remove_device_view(&mut self, view: &ResourceView) {
-        // A view that was never published is not listed.
-        let Some(index) = view.device_index else { return };
-        let list = &mut self.devices[view.device].resource_views;
+    fn remove_device_view(&mut self, device: Id<Device>, index: usize) {
+        let list = &mut self.devices[device].resource_views;
         list.swap_remove(index);
         if let Some(moved) = list.get(index) {
             self.resource_views[*moved].device_index = Some(index);

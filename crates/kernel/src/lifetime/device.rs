@@ -14,6 +14,7 @@ use crate::lifetime::retire::RetireTarget;
 use crate::lifetime::retire::Retirement;
 use crate::memory::context_allocation::ContextAllocation;
 use crate::memory::queue::PagingQueue;
+use crate::objects::device_access::SpareReferences;
 use crate::objects::handle_table::{Handle, ReservedHandle};
 use crate::objects::resource::ResourceView;
 use crate::objects::view::View;
@@ -31,6 +32,7 @@ pub struct Device {
     pub(crate) adapter: Id<Adapter>,
     pub(crate) handle: Handle,
     pub(crate) driver_handle: Option<Arc<DriverDevice>>,
+    pub(crate) spare_references: Option<SpareReferences>,
     pub(crate) contexts: BTreeSet<Id<Context>>,
     /// The contexts with packets that are not done, in order.
     pub(crate) busy: Vec<Id<Context>>,
@@ -234,6 +236,7 @@ impl Kernel {
             adapter,
             handle,
             driver_handle: None,
+            spare_references: None,
             contexts: BTreeSet::new(),
             busy: Vec::new(),
             resource_views: Vec::new(),
@@ -354,12 +357,8 @@ impl Kernel {
         self.end_source_ownership(number);
         self.end_all_handle_data(|reference| reference.device == number);
         self.wait_device(at, number, "the ends of its views", |device| device.retiring == 0);
-        let driver_handle = self
-            .state
-            .lock()
-            .devices
-            .get_mut(number)
-            .and_then(|device| device.driver_handle.take());
+        let driver_handle =
+            self.state.lock().devices.get_mut(number).and_then(Device::take_driver_handle);
         let told = driver_handle.and_then(|driver_handle| {
             let (driver, given) = (self.driver_of(number)?, driver_handle.as_raw());
             let driver_handle = Arc::into_inner(driver_handle)?;

@@ -11,7 +11,7 @@ use crate::lifetime::nt_object::{NtAccess, NtHandleId, NtObject, NtObjectKind, N
 use crate::lifetime::process::ProcessId;
 use crate::lifetime::retire::{DestroyAllocationRequest, DestroyTarget};
 use crate::lifetime::share::{OpenResourceResponse, ShareInfo, SharedOpen};
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::{Handle, HandleError, ObjectId};
 use crate::objects::resource::Resource;
 use crate::state::KernelState;
@@ -80,8 +80,7 @@ impl Kernel {
         };
         let read_only = !found.access.write;
         let shared = SharedOpen { resource, global: None, read_only };
-        let opened = self.open_shared(at, process, &guard, shared);
-        drop(guard);
+        let opened = self.open_shared(at, process, guard, shared);
         let opened = opened.and_then(|resource| {
             self.open_bundle(at, process, device, (&found, capacity), resource)
         });
@@ -243,7 +242,7 @@ impl KernelState {
     /// The resource of an NT handle, on the device's adapter.
     fn nt_resource(
         &self,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         found: &FoundNtHandle,
     ) -> Result<Id<Resource>, KernelError> {
         // It ends with its adapter.

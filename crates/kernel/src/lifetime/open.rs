@@ -13,14 +13,13 @@ use crate::base::error::KernelError;
 use crate::base::id_list::{Id, IdList, IdSet};
 use crate::ddi::CallDetails;
 use crate::ddi::miniport::{
-    AllocationInfo, DriverAllocation, DriverResource, DriverView, Generation, HandleSlot, NewView,
-    OpenAllocationArgs, PrivateData, collect_few,
+    AllocationInfo, CallList, DriverAllocation, DriverResource, DriverView, Generation, HandleSlot,
+    NewView, OpenAllocationArgs, PrivateData, collect_few,
 };
 use crate::ddi::permit::DdiPermit;
 use crate::kernel::Kernel;
 use crate::lifetime::create::{
-    CreateAllocationRequest, CreateAllocationResponse, CreateScope, CreatedAllocations,
-    ResourceTarget, Sharing,
+    CreateAllocationRequest, CreateScope, CreatedAllocations, ResourceTarget, Sharing,
 };
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::device::Device;
@@ -29,7 +28,7 @@ use crate::lock::StateGuard;
 use crate::memory::Extent;
 use crate::memory::Owner;
 use crate::objects::allocation::Allocation;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, ReservedHandle, ReservedHandles};
 use crate::objects::resource::{Resource, ResourceView};
@@ -44,8 +43,16 @@ pub(crate) struct NewObjects {
     pub(crate) resource: Option<ResourceTarget>,
     pub(crate) allocations: IdList<Allocation>,
     pub(crate) views: IdList<View>,
-    /// The handles of the views, bound but not published.
-    pub(crate) handles: SmallVec<[Handle; 4]>,
+}
+
+/// The published handles.
+pub(crate) struct PublishedHandles {
+    /// Of the new or given resource.
+    pub(crate) resource: Option<Handle>,
+    /// The global handle of a new resource.
+    pub(crate) global: Option<Handle>,
+    /// Of the allocations, in order.
+    pub(crate) allocations: CallList<Handle>,
 }
 
 impl Kernel {
@@ -86,7 +93,7 @@ impl Kernel {
     pub(crate) fn add_allocation(
         &self,
         state: &mut KernelState,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         home: Option<Id<Resource>>,
         driver_handle: DriverAllocation,
         info: &AllocationInfo,
@@ -147,7 +154,7 @@ impl Kernel {
     fn create_resource_object(
         &self,
         state: &mut KernelState,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         request: &CreateAllocationRequest,
         driver_handle: Option<DriverResource>,
     ) -> ResourceTarget {
@@ -185,7 +192,7 @@ impl Kernel {
     pub(crate) fn create_resource_view(
         &self,
         state: &mut KernelState,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         resource: Id<Resource>,
     ) -> ResourceTarget {
         let view = state.resource_views.insert(ResourceView {
@@ -205,23 +212,24 @@ impl Kernel {
         ResourceTarget { resource, view, created: true }
     }
 
-    /// Calls `DxgkDdiOpenAllocation` for the views. Returns with the state locked.
+    /// Calls `DxgkDdiOpenAllocation` for the views, with the private data of the resource and of
+    /// each allocation. Returns with the state locked.
     pub(crate) fn open_allocations<'k>(
         &'k self,
         at: &mut Passive,
         permit: &DdiPermit<'_>,
         creating: &CreateScope<'_>,
-        request: &mut CreateAllocationRequest,
+        (private, privates): (&[u8], &mut [PrivateData]),
         objects: &NewObjects,
+        handles: &[ReservedHandle],
     ) -> Result<StateGuard<'k, KernelState>, KernelError> {
         let guard = creating.device;
         let device = guard.driver_handle()?;
-        let private = request.allocations.iter_mut().map(|private| &mut private[..]);
-        let views = private.zip(&objects.handles);
-        let views = collect_few(views.map(|(private, handle)| NewView::new(*handle, private)));
+        let privates = privates.iter_mut().map(|private| &mut private[..]);
+        let views = privates.zip(objects.view_handles(handles));
+        let views = collect_few(views.map(|(private, name)| NewView::new(name.handle(), private)));
         let create = creating.shared.is_none();
         let read_only = creating.shared.is_some_and(|shared| shared.read_only);
-        let private = &request.private;
         let mut args = OpenAllocationArgs { device, views, create, read_only, private };
         let batch = u32::try_from(objects.views.len()).unwrap_or(u32::MAX);
         let log_arguments = |log: &Log| {
@@ -254,7 +262,7 @@ impl Kernel {
     pub(crate) fn set_opened(
         &self,
         state: &mut KernelState,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         view: Id<View>,
         resource: Option<Id<ResourceView>>,
         driver_handle: Option<DriverView>,
@@ -271,71 +279,76 @@ impl Kernel {
         it.driver_handle = Some(driver_handle);
     }
 
-    /// Makes all objects live and publishes their handles, all at once. Fails if the device or the
-    /// resource has ended.
+    /// Makes all objects live and publishes their handles, all at once. `sharing` is how a new
+    /// resource is shared, and the size of its runtime data. Fails if the device or the resource
+    /// has ended.
     pub(crate) fn publish_objects(
         &self,
         state: &mut KernelState,
         creating: &CreateScope<'_>,
         objects: &NewObjects,
-        request: &mut CreateAllocationRequest,
+        privates: &[PrivateData],
+        (sharing, runtime): (Sharing, usize),
         handles: &mut ReservedHandles,
-    ) -> Result<CreateAllocationResponse, KernelError> {
+    ) -> Result<PublishedHandles, KernelError> {
         check_still_valid(state, creating)?;
-        let create = creating.shared.is_none();
+        let process = creating.process;
+        let created = objects.resource.filter(|target| target.created);
         let mut global = None;
-        if let Some(place) = objects.resource.filter(|resource_target| resource_target.created) {
-            if request.sharing != Sharing::None {
-                let total = request.allocations.iter().map(|bytes| bytes.len() as u64).sum();
-                self.log.emit(place.resource.subject(), || EventKind::ShareRecorded {
-                    runtime: request.runtime.len() as u64,
-                    total,
-                });
-            }
-            if request.sharing == Sharing::Global {
-                let name = state.global_handles.reserve()?;
-                let of = place.resource.subject();
-                let handle = state.global_handles.publish(name, place.resource.into());
-                self.log.emit(creating.process.subject(), || EventKind::HandleShared {
-                    handle: Hex(handle.0),
-                    of,
-                });
-                global = Some(handle);
-            }
-            let it = &mut state.resources[place.resource];
-            it.global = it.global.or(global);
-            let it = &mut state.resource_views[place.view];
-            it.published = true;
-            let list = &mut state.devices[it.device].resource_views;
-            it.device_index = Some(list.len());
-            list.push(place.view);
+        if let Some(target) = created {
+            global = self.share_resource(state, process, target, privates, sharing, runtime)?;
         }
-        for (view, private) in objects.views.iter().zip(&request.allocations) {
+        let mut names = std::mem::take(handles).into_iter();
+        let mut resource = None;
+        if let Some(target) = objects.resource {
+            let it = &mut state.resource_views[target.view];
+            resource = Some(it.handle);
+            if target.created {
+                it.published = true;
+                let list = &mut state.devices[it.device].resource_views;
+                it.device_index = Some(list.len());
+                list.push(target.view);
+                if let Some(name) = names.next() {
+                    self.publish_handle(state, process, name, target.view.into());
+                }
+            }
+        }
+        let mut allocations = CallList::new();
+        for ((view, private), name) in objects.views.iter().zip(privates).zip(names) {
             // A plain open does not change the allocation's private data; only a create does.
-            let private = create.then_some(&private[..]);
+            let private = creating.shared.is_none().then_some(&private[..]);
             state.publish_view(*view, objects.resource, private);
+            allocations.push(name.handle());
+            self.publish_handle(state, process, name, (*view).into());
         }
-        let resource = objects
-            .resource
-            .and_then(|resource_target| state.resource_views.get(resource_target.view));
-        let resource = resource.map(|resource_view| resource_view.handle);
-        let skip = handles.len() - objects.views.len();
-        let allocations = collect_few(handles[skip..].iter().map(ReservedHandle::handle));
-        let new = objects
-            .resource
-            .filter(|resource_target| resource_target.created)
-            .map(|resource_target| ObjectId::from(resource_target.view));
-        let views = objects.views.iter().map(|view| ObjectId::from(*view));
-        for (name, to) in handles.drain(..).zip(new.into_iter().chain(views)) {
-            self.publish_handle(state, creating.process, name, to);
+        Ok(PublishedHandles { resource, global, allocations })
+    }
+
+    /// Shares a new resource. Returns its global handle, if it has one.
+    fn share_resource(
+        &self,
+        state: &mut KernelState,
+        process: Id<Process>,
+        target: ResourceTarget,
+        privates: &[PrivateData],
+        sharing: Sharing,
+        runtime: usize,
+    ) -> Result<Option<Handle>, KernelError> {
+        let of = target.resource.subject();
+        if sharing != Sharing::None {
+            self.log.emit(of, || EventKind::ShareRecorded {
+                runtime: runtime as u64,
+                total: privates.iter().map(|bytes| bytes.len() as u64).sum(),
+            });
         }
-        Ok(CreateAllocationResponse {
-            resource,
-            global,
-            allocations,
-            private: std::mem::take(&mut request.private),
-            privates: std::mem::take(&mut request.allocations),
-        })
+        if sharing != Sharing::Global {
+            return Ok(None);
+        }
+        let name = state.global_handles.reserve()?;
+        let handle = state.global_handles.publish(name, target.resource.into());
+        self.log.emit(process.subject(), || EventKind::HandleShared { handle: Hex(handle.0), of });
+        state.resources[target.resource].global = Some(handle);
+        Ok(Some(handle))
     }
 
     /// Undoes a create or an open in reverse order: closes the opened views, then destroys the
@@ -401,6 +414,13 @@ pub(crate) fn check_still_valid(
     if named { Ok(()) } else { Err(KernelError::ResourceDestroyed(place.resource.subject())) }
 }
 
+impl NewObjects {
+    /// The handles of the views: the last ones.
+    fn view_handles<'h>(&self, handles: &'h [ReservedHandle]) -> &'h [ReservedHandle] {
+        &handles[handles.len() - self.views.len()..]
+    }
+}
+
 impl KernelState {
     /// Adds the views that are about to be opened, and binds their handles for the driver's use.
     pub(crate) fn bind_view_handles(
@@ -425,7 +445,6 @@ impl KernelState {
             let device = creating.device.device;
             let number = self.add_view(process, device, resource_view, name, *allocation);
             objects.views.push(number);
-            objects.handles.push(name.handle());
         }
     }
 

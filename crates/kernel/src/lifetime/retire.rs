@@ -16,7 +16,7 @@ use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
 use crate::ddi::Driver;
-use crate::ddi::miniport::DriverDevice;
+use crate::ddi::miniport::{DriverDevice, collect_few};
 use crate::ddi::permit::{PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::destroy::DestroyScope;
@@ -177,7 +177,7 @@ impl Kernel {
                 let live = |view: &&Id<View>| {
                     state.views.get(**view).is_some_and(|view| view.stage == ViewStage::Live)
                 };
-                members = view.views.iter().filter(live).copied().collect();
+                members = collect_few(view.views.iter().filter(live).copied());
                 (Some(it), Some(view.resource), &members[..])
             }
         };

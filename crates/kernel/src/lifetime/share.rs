@@ -14,11 +14,12 @@ use crate::base::id_list::IdList;
 use crate::ddi::miniport::{CallList, PrivateData, collect_few};
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
-use crate::lifetime::create::{CreateAllocationRequest, CreateScope};
+use crate::lifetime::create::{CreateScope, Sharing};
 use crate::lifetime::open::{NewObjects, check_still_valid};
 use crate::lifetime::process::ProcessId;
+use crate::lock::StateGuard;
 use crate::objects::allocation::Allocation;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::{EnteredDevice, RundownGuard};
 use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, HandleError, ReservedHandles};
 use crate::objects::resource::Resource;
@@ -55,6 +56,15 @@ pub struct OpenResourceResponse {
     pub private: Vec<u8>,
     /// Each member's private data for the driver.
     pub privates: CallList<PrivateData>,
+}
+
+/// A call that opens a shared resource. It keeps the device alive.
+pub struct OpenResourceCall<'k> {
+    kernel: &'k Kernel,
+    process: ProcessId,
+    guard: RundownGuard<'k>,
+    shared: SharedOpen,
+    info: ShareInfo,
 }
 
 /// A shared resource that a call opens.
@@ -96,24 +106,29 @@ impl Kernel {
         Ok(info)
     }
 
-    /// Opens a shared resource for a device (`D3DKMTOpenResource`).
+    /// Begins to open a shared resource for a device (`D3DKMTOpenResource`).
     ///
-    /// Fails if a handle is invalid, the device does not work, or the driver fails. A failed call
-    /// leaves no views and no handles.
-    pub fn open_resource(
+    /// Fails if a handle is invalid or the device does not work.
+    pub fn begin_open_resource(
         &self,
-        at: &mut Passive,
         process: ProcessId,
         device: Handle,
         global: Handle,
-    ) -> Result<OpenResourceResponse, KernelError> {
-        let guard; // Declared before the state guard, so that it is dropped after the guard.
+    ) -> Result<OpenResourceCall<'_>, KernelError> {
         let mut state = self.state.lock();
-        guard = self.enter_working_device(&mut state, process, device)?;
-        let resource = state.find_shared_resource(&guard, global)?.0;
-        drop(state);
-        let shared = SharedOpen { resource, global: Some(global), read_only: false };
-        self.open_shared(at, process, &guard, shared)
+        let guard = self.enter_working_device(&mut state, process, device)?;
+        match state.find_shared_resource(&guard, global) {
+            Ok((resource, _)) => {
+                let info = state.describe_share(resource);
+                drop(state);
+                let shared = SharedOpen { resource, global: Some(global), read_only: false };
+                Ok(OpenResourceCall { kernel: self, process, guard, shared, info })
+            }
+            Err(why) => {
+                guard.release(&mut state);
+                Err(why)
+            }
+        }
     }
 
     /// Reserves the handles and opens the resource.
@@ -121,85 +136,81 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        guard: &RundownGuard<'_>,
+        guard: RundownGuard<'_>,
         shared: SharedOpen,
     ) -> Result<OpenResourceResponse, KernelError> {
         let resource = shared.resource;
-        let mut handles = {
-            let mut state = self.state.lock();
-            let destroyed = KernelError::ResourceDestroyed(resource.subject());
-            let members = state.resources.get(resource).ok_or(destroyed)?.members.len();
-            self.reserve_handles(&mut state, process.0, members + 1)?
-        };
+        let mut state = self.state.lock();
+        let destroyed = KernelError::ResourceDestroyed(resource.subject());
+        let members = state.resources.get(resource).ok_or(destroyed)?.members.len();
+        let mut handles = self.reserve_handles(&mut state, process.0, members + 1)?;
         let shared = Some(shared);
-        let creating = CreateScope { process: process.0, device: guard, joins: None, shared };
-        let opened = self.open_with_permit(at, &creating, resource, &mut handles);
-        if opened.is_err() {
-            self.cancel_handles(&mut self.state.lock(), process.0, handles);
+        let creating = CreateScope { process: process.0, device: &guard, joins: None, shared };
+        match self.open_with_permit(at, state, &creating, resource, &mut handles) {
+            Ok((opened, mut state)) => {
+                guard.release(&mut state);
+                Ok(opened)
+            }
+            Err(why) => {
+                self.cancel_handles(&mut self.state.lock(), process.0, handles);
+                Err(why)
+            }
         }
-        opened
     }
 
-    /// Calls the driver. On failure everything except the reserved handles is undone.
-    fn open_with_permit(
-        &self,
+    /// Calls the driver, and returns with the state locked. On failure everything except the
+    /// reserved handles is undone.
+    fn open_with_permit<'k>(
+        &'k self,
         at: &mut Passive,
+        state: StateGuard<'k, KernelState>,
         creating: &CreateScope<'_>,
         resource: Id<Resource>,
         handles: &mut ReservedHandles,
-    ) -> Result<OpenResourceResponse, KernelError> {
+    ) -> Result<(OpenResourceResponse, StateGuard<'k, KernelState>), KernelError> {
         let guard = creating.device;
         let generation = guard.driver.generation;
         let keys = ThreadingLevel::Zero.keys(guard.adapter, generation, creating.process);
         let keys = keys.with_resource(resource);
-        let (permit, mut state) = self.acquire_permit_locked(at, self.state.lock(), keys)?;
-        let (mut objects, mut request, (runtime, private)) = {
-            let state = &mut *state;
-            // Check again after the wait.
-            check_still_valid(state, creating)?;
-            let destroyed = KernelError::ResourceDestroyed(resource.subject());
-            let it = state.resources.get(resource).ok_or(destroyed)?;
-            let allocations = IdList::from_slice(&it.members);
-            let private = |allocation: &Id<Allocation>| {
-                let allocation = state.allocations.get(*allocation);
-                allocation.map(|allocation| PrivateData::from_slice(&allocation.private))
-            };
-            let request = CreateAllocationRequest {
-                allocations: collect_few(allocations.iter().filter_map(private)),
-                private: it.private.clone(),
-                ..CreateAllocationRequest::default()
-            };
-            let runtime = it.runtime.clone();
-            let told = if it.standard { Vec::new() } else { it.private.clone() };
-            let place = Some(self.create_resource_view(state, guard, resource));
-            (
-                NewObjects { resource: place, allocations, ..NewObjects::default() },
-                request,
-                (runtime, told),
-            )
+        let (permit, mut state) = self.acquire_permit_locked(at, state, keys)?;
+        // Check again after the wait.
+        check_still_valid(&state, creating)?;
+        let destroyed = KernelError::ResourceDestroyed(resource.subject());
+        let it = state.resources.get(resource).ok_or(destroyed)?;
+        let allocations = IdList::from_slice(&it.members);
+        let private = |allocation: &Id<Allocation>| {
+            let allocation = state.allocations.get(*allocation);
+            allocation.map(|allocation| PrivateData::from_slice(&allocation.private))
         };
+        let privates: CallList<PrivateData> = collect_few(allocations.iter().filter_map(private));
+        let (runtime, private, standard) = (it.runtime.clone(), it.private.clone(), it.standard);
+        let target = Some(self.create_resource_view(&mut state, guard, resource));
+        let mut objects = NewObjects { resource: target, allocations, ..NewObjects::default() };
         state.bind_view_handles(creating, &mut objects, handles);
         drop(state);
-        let before = request.allocations.iter().map(|private| PrivateData::from_slice(private));
-        let before = collect_few(before);
-        let opened = self.open_allocations(at, &permit, creating, &mut request, &objects);
-        self.judge_edits(&objects, &before, &request.allocations);
-        request.allocations = before;
+        // The driver gets a copy, which it may not change.
+        let mut lent: CallList<PrivateData> =
+            collect_few(privates.iter().map(|private| PrivateData::from_slice(private)));
+        let lend = (&private[..], &mut lent[..]);
+        let opened = self.open_allocations(at, &permit, creating, lend, &objects, handles);
+        self.judge_edits(&objects, &privates, &lent);
         let finished = opened.and_then(|mut state| {
-            let made =
-                self.publish_objects(&mut state, creating, &objects, &mut request, handles)?;
-            Ok((made, state))
+            let sharing = (Sharing::None, 0);
+            let published =
+                self.publish_objects(&mut state, creating, &objects, &privates, sharing, handles)?;
+            Ok((published, state))
         });
         match finished {
-            Ok((made, mut state)) => {
+            Ok((published, mut state)) => {
                 permit.release(&mut state);
-                Ok(OpenResourceResponse {
-                    resource: made.resource.unwrap_or_default(),
-                    allocations: made.allocations,
+                let opened = OpenResourceResponse {
+                    resource: published.resource.unwrap_or_default(),
+                    allocations: published.allocations,
                     runtime,
-                    private,
-                    privates: made.privates,
-                })
+                    private: if standard { Vec::new() } else { private },
+                    privates,
+                };
+                Ok((opened, state))
             }
             Err(why) => {
                 self.undo_create(at, creating, &permit, objects);
@@ -221,6 +232,21 @@ impl Kernel {
     }
 }
 
+impl OpenResourceCall<'_> {
+    /// The sizes of the resource.
+    pub fn info(&self) -> ShareInfo {
+        self.info
+    }
+
+    /// Opens the resource.
+    ///
+    /// Fails if the resource or the device has ended meanwhile, or the driver fails. A failed call
+    /// leaves no views and no handles.
+    pub fn open(self, at: &mut Passive) -> Result<OpenResourceResponse, KernelError> {
+        self.kernel.open_shared(at, self.process, self.guard, self.shared)
+    }
+}
+
 impl KernelState {
     /// The sizes of a shared resource, which exists.
     pub(super) fn describe_share(&self, number: Id<Resource>) -> ShareInfo {
@@ -238,7 +264,7 @@ impl KernelState {
     /// Resolves a global handle to a shared resource on the device's adapter.
     fn find_shared_resource(
         &self,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         global: Handle,
     ) -> Result<(Id<Resource>, &Resource), KernelError> {
         let error =

@@ -21,7 +21,7 @@ use crate::memory::place::{ENDS, NoSpace, PagingPlan};
 use crate::memory::residency::first_above;
 use crate::memory::{CpuLock, Extent, Location, Memory};
 use crate::objects::allocation::Allocation;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::schedule::report::QueuePoint;
@@ -111,7 +111,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        inside: &RundownGuard<'_>,
+        inside: &EnteredDevice,
         view: Id<View>,
         request: &LockRequest,
     ) -> Result<LockResponse, KernelError> {
@@ -133,7 +133,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        inside: &RundownGuard<'_>,
+        inside: &EnteredDevice,
         request: &LockRequest,
         (view, extent): (Id<View>, Id<Extent>),
     ) -> Result<LockResponse, KernelError> {

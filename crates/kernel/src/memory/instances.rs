@@ -25,7 +25,7 @@ use crate::memory::Extent;
 use crate::memory::Owner;
 use crate::memory::cpu::LockRequest;
 use crate::objects::allocation::Allocation;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::ObjectId;
 use crate::objects::handle_table::{Handle, HandleError};
 use crate::objects::view::View;
@@ -93,7 +93,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         view: Id<View>,
         (request, grows): (&LockRequest, bool),
     ) -> Result<Id<Extent>, KernelError> {

@@ -13,17 +13,29 @@ use crate::memory::budget::SegmentGroup;
 use crate::objects::handle_table::{Handle, ObjectId};
 use crate::state::KernelState;
 use flight::{Subject, invariant};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// Keeps a device alive during a client call. Dropping the guard locks the kernel state.
 pub(crate) struct RundownGuard<'k> {
+    kernel: &'k Kernel,
     /// `None` after the guard was released.
-    kernel: Option<&'k Kernel>,
+    entered: Option<EnteredDevice>,
+}
+
+/// A device that a call is inside of.
+pub(crate) struct EnteredDevice {
     pub(crate) device: Id<Device>,
     pub(crate) adapter: Id<Adapter>,
     pub(crate) driver: Arc<Driver>,
-    /// Dropped before the device can be destroyed, because destruction needs the only reference.
     driver_handle: Option<Arc<DriverDevice>>,
+}
+
+/// The references of a call that has left its device, for the next call: to count them anew takes
+/// four atomic operations.
+pub(crate) struct SpareReferences {
+    driver: Arc<Driver>,
+    driver_handle: Arc<DriverDevice>,
 }
 
 impl Kernel {
@@ -79,19 +91,19 @@ impl Kernel {
             && may_enter(it, adapter)
         {
             it.active_calls += 1;
-            return Ok(RundownGuard {
-                kernel: Some(self),
-                device: number,
-                adapter: it.adapter,
-                driver: adapter.driver.clone(),
-                driver_handle: it.driver_handle.clone(),
-            });
+            let (driver, driver_handle) = match it.spare_references.take() {
+                Some(spare) => (spare.driver, Some(spare.driver_handle)),
+                None => (adapter.driver.clone(), it.driver_handle.clone()),
+            };
+            let entered =
+                EnteredDevice { device: number, adapter: it.adapter, driver, driver_handle };
+            return Ok(RundownGuard { kernel: self, entered: Some(entered) });
         }
         Err(KernelError::Removed(number.subject()))
     }
 
     /// Checks again whether the device works, after a wait.
-    pub(crate) fn recheck_device(&self, guard: &RundownGuard<'_>) -> Result<(), KernelError> {
+    pub(crate) fn recheck_device(&self, guard: &EnteredDevice) -> Result<(), KernelError> {
         self.state.lock().check_working(guard.device)
     }
 
@@ -171,7 +183,15 @@ impl Process {
     }
 }
 
-impl RundownGuard<'_> {
+impl Device {
+    /// Takes the driver's handle of the device, to destroy it. No call is inside the device.
+    pub(crate) fn take_driver_handle(&mut self) -> Option<Arc<DriverDevice>> {
+        self.spare_references = None; // The taken reference is the only one.
+        self.driver_handle.take()
+    }
+}
+
+impl EnteredDevice {
     /// The driver's handle of the device. It exists while a call is inside the device.
     pub(crate) fn driver_handle(&self) -> Result<&DriverDevice, KernelError> {
         self.driver_handle.as_deref().ok_or(KernelError::Removed(self.subject()))
@@ -179,6 +199,15 @@ impl RundownGuard<'_> {
 
     pub(crate) fn subject(&self) -> Subject {
         self.device.subject()
+    }
+}
+
+impl Deref for RundownGuard<'_> {
+    type Target = EnteredDevice;
+
+    #[inline(always)]
+    fn deref(&self) -> &EnteredDevice {
+        invariant(self.entered.as_ref(), "a released guard is not used")
     }
 }
 
@@ -191,19 +220,24 @@ impl RundownGuard<'_> {
 
     #[inline(always)]
     fn release_in(&mut self, state: &mut KernelState) {
-        self.driver_handle = None;
-        state.devices[self.device].active_calls -= 1;
-        if let Some(kernel) = self.kernel.take() {
-            kernel.wake_all(state);
+        let Some(left) = self.entered.take() else { return };
+        let it = &mut state.devices[left.device];
+        it.active_calls -= 1;
+        // A device that is destroyed in the driver keeps no reference.
+        if it.driver_handle.is_some() {
+            let EnteredDevice { driver, driver_handle, .. } = left;
+            it.spare_references =
+                driver_handle.map(|driver_handle| SpareReferences { driver, driver_handle });
         }
+        self.kernel.wake_all(state);
     }
 }
 
 impl Drop for RundownGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(kernel) = self.kernel {
-            self.release_in(&mut kernel.state.lock());
+        if self.entered.is_some() {
+            self.release_in(&mut self.kernel.state.lock());
         }
     }
 }

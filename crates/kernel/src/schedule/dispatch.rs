@@ -26,7 +26,7 @@ use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
 use crate::lifetime::process::ProcessId;
 use crate::memory::place::PagingPlan;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::{EnteredDevice, RundownGuard};
 use crate::objects::handle_table::Handle;
 use crate::state::KernelState;
 use crate::sync::SyncPoints;
@@ -83,7 +83,7 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Handle,
-        body: impl FnOnce(&mut Passive, Id<Context>, &RundownGuard<'_>) -> Result<T, KernelError>,
+        body: impl FnOnce(&mut Passive, Id<Context>, &EnteredDevice) -> Result<T, KernelError>,
     ) -> Result<T, KernelError> {
         let (number, guard) = self.enter_context(process, context)?;
         let result = body(at, number, &guard);
@@ -142,7 +142,7 @@ impl Kernel {
     pub(crate) fn queue_packet(
         &self,
         number: Id<Context>,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         payload: PacketPayload,
     ) -> Result<(), KernelError> {
         let state = &mut *self.state.lock();
@@ -158,7 +158,7 @@ impl Kernel {
         &self,
         state: &mut KernelState,
         number: Id<Context>,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         payload: &PacketPayload,
     ) -> Result<(), KernelError> {
         // Check again after the wait.

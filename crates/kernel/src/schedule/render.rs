@@ -23,7 +23,7 @@ use crate::lifetime::device::Device;
 use crate::lifetime::device::DeviceLoss;
 use crate::lifetime::process::ProcessId;
 use crate::memory::Extent;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::schedule::dispatch::PacketPayload;
@@ -129,7 +129,7 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Id<Context>,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         request: &RenderRequest,
         uses: &[AllocationUse],
     ) -> Result<u32, KernelError> {
@@ -210,7 +210,7 @@ impl Kernel {
     fn judge_resident(
         &self,
         context: Id<Context>,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         uses: &[AllocationUse],
     ) -> Result<(), KernelError> {
         let missing = {
@@ -244,7 +244,7 @@ impl Kernel {
         at: &mut Passive,
         process: ProcessId,
         context: Id<Context>,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         request: &RenderRequest,
         uses: &[AllocationUse],
     ) -> Result<Vec<RenderPacket>, KernelError> {
@@ -304,7 +304,7 @@ impl Kernel {
     fn new_render_packet(
         &self,
         context: Id<Context>,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         request: &RenderRequest,
         uses: &[AllocationUse],
     ) -> Result<RenderPacket, KernelError> {
@@ -345,7 +345,7 @@ impl Kernel {
         &self,
         at: &mut Passive,
         process: ProcessId,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
         request: &RenderRequest,
         packet: &mut RenderPacket,
         multipass: &mut u32,

@@ -500,7 +500,8 @@ impl Client<'_> {
         let Ok(other) = self.kernel.create_device(at, self.process, self.adapter) else {
             return self.end_resource(at, made.resource);
         };
-        if let Ok(opened) = self.kernel.open_resource(at, self.process, other, global) {
+        let begun = self.kernel.begin_open_resource(self.process, other, global);
+        if let Ok(opened) = begun.and_then(|call| call.open(at)) {
             let target = DestroyTarget::Resource(opened.resource);
             let request = DestroyAllocationRequest {
                 device: other,

@@ -14,7 +14,7 @@ use crate::lifetime::context::Context;
 use crate::lifetime::device::{Device, DeviceLoss};
 use crate::lifetime::process::Process;
 use crate::lock::StateGuard;
-use crate::objects::device_access::RundownGuard;
+use crate::objects::device_access::EnteredDevice;
 use crate::schedule::render::RenderPacket;
 use crate::schedule::report::InFlightPacket;
 use crate::schedule::submit::PacketData;
@@ -44,7 +44,7 @@ impl Kernel {
         at: &mut Passive,
         process: Id<Process>,
         context: Id<Context>,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
     ) -> Result<(), KernelError> {
         self.submit_ready_locked(at, self.state.lock(), process, context, guard).1
     }
@@ -57,7 +57,7 @@ impl Kernel {
         mut state: StateGuard<'k, KernelState>,
         process: Id<Process>,
         context: Id<Context>,
-        guard: &RundownGuard<'_>,
+        guard: &EnteredDevice,
     ) -> (StateGuard<'k, KernelState>, Result<(), KernelError>) {
         let driver = &guard.driver;
         loop {

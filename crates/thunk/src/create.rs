@@ -5,7 +5,7 @@ use crate::claims::{
     read, read_bytes, read_mut, read_small_list, read_small_list_mut, write, write_bytes,
     write_list,
 };
-use crate::entry::{ArgumentRule, judge_usual_arguments};
+use crate::entry::{ArgumentRule, count_kept, judge_usual_arguments};
 use crate::existing_memory;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
@@ -26,6 +26,8 @@ use kernel::{
     Argument, CreateAllocationRequest, CreateAllocationResponse, Handle, KernelError, Sharing,
 };
 use std::ffi::c_void;
+use std::mem::offset_of;
+use std::slice;
 use std::sync::Arc;
 
 const PAGE: usize = 4096;
@@ -55,22 +57,22 @@ impl CreateArguments {
         self.args.Flags.has(flag)
     }
 
-    /// Whether these are the arguments of a usual call: allocations without a resource, or with a
-    /// new one, which may be shared.
-    fn is_usual(&self) -> bool {
-        const NEW: u32 = Flags::CreateResource;
-        const SHARED: u32 = NEW | Flags::CreateShared;
-        let usual = |info: &Info| info.flags == 0 && info.source == D3DDDI_ID_NOTAPPLICABLE;
-        matches!(self.args.Flags.Value, 0 | NEW | SHARED)
-            && self.args.hDevice != 0
-            && self.args.NumAllocations != 0
-            && self.infos.iter().all(usual)
-    }
-
     fn any(&self, broken: impl Fn(&Info) -> bool, sentence: &str) -> Option<String> {
         let argument = self.infos.iter().position(broken)?;
         Some(format!("pAllocationInfo[{argument}]: {sentence}"))
     }
+}
+
+/// Whether these are the arguments of a usual call: allocations without a resource, or with a new
+/// one, which may be shared. They break no rule.
+fn is_usual(args: &D3DKMT_CREATEALLOCATION, infos: &[Info]) -> bool {
+    const NEW: u32 = Flags::CreateResource;
+    const SHARED: u32 = NEW | Flags::CreateShared;
+    let usual = |info: &Info| info.flags == 0 && info.source == D3DDDI_ID_NOTAPPLICABLE;
+    matches!(args.Flags.Value, 0 | NEW | SHARED)
+        && args.hDevice != 0
+        && args.NumAllocations != 0
+        && infos.iter().all(usual)
 }
 
 const INVALID: Option<NTSTATUS> = Some(STATUS_INVALID_PARAMETER);
@@ -288,19 +290,16 @@ unsafe fn create<E: Element>(
         return Err(STATUS_INVALID_PARAMETER);
     }
     // SAFETY: The caller's contract.
-    let read = unsafe { read_mut(args) }?;
-    let mut one = CreateArguments { args: read, infos: CallList::new(), standard: None };
-    let list = list(&one.args);
-    if one.args.NumAllocations == 1 && is_plain(&one.args) {
+    let arguments = unsafe { read_mut(args) }?;
+    let list = list(&arguments);
+    if arguments.NumAllocations == 1 && is_plain(&arguments) {
         // SAFETY: The caller's contract.
-        let element = unsafe { read_mut(list) }?;
-        one.infos.push(element.info());
-        if one.is_usual() {
+        let info = unsafe { read_mut(list) }?.info();
+        if is_usual(&arguments, slice::from_ref(&info)) {
             // SAFETY: The caller's contract.
-            return unsafe { create_one(session, at, args, &one, (list, element)) };
+            return unsafe { create_one(session, at, args, &arguments, (list, info)) };
         }
     }
-    let arguments = one.args;
     // SAFETY: The caller's contract.
     let mut elements =
         unsafe { read_small_list_mut::<_, 1>(list, check_count(session, &arguments)?) }?;
@@ -338,29 +337,38 @@ unsafe fn create_one<E: Element>(
     session: &Session,
     at: &mut Passive,
     args: *mut D3DKMT_CREATEALLOCATION,
-    arguments: &CreateArguments,
-    (list, mut element): (*mut E, E),
+    arguments: &D3DKMT_CREATEALLOCATION,
+    (list, info): (*mut E, Info),
 ) -> Result<(), NTSTATUS> {
-    judge_usual_arguments(session, RULES, arguments, true)?;
-    let info = element.info();
+    count_kept(session, RULES, || {
+        let infos = CallList::from_buf([info]);
+        let arguments = CreateArguments { args: *arguments, infos, standard: None };
+        RULES.iter().all(|rule| (rule.broken)(&arguments).is_none())
+    });
     let (data, size) = (info.private.cast::<u8>(), info.private_size as usize);
     // SAFETY: The caller's contract.
     let mut private: PrivateData = unsafe { read_small_list_mut(data, size) }?;
-    let device = Handle(arguments.args.hDevice);
+    let device = Handle(arguments.hDevice);
     let made = session.kernel.create_allocation(at, session.process, device, &mut private);
-    element.name(map_error(session, ERROR_RULES, made)?);
+    let handle = map_error(session, ERROR_RULES, made)?;
     if size > 0 {
         // SAFETY: The caller's contract: as many bytes as were read.
         unsafe { write_bytes(info.private, &private) }?;
     }
+    // Only the members that change: to write a member and then to copy the structure around it
+    // makes the processor wait.
+    let allocation = list.wrapping_byte_add(E::HANDLE).cast::<u32>();
     // SAFETY: The caller's contract.
-    unsafe { write(list, element) }?;
-    // SAFETY: The caller's contract.
-    unsafe { write(args, fill_output(arguments.args, None, None)) }
+    unsafe { write(allocation, handle.0) }?;
+    let global = offset_of!(D3DKMT_CREATEALLOCATION, hGlobalShare);
+    // SAFETY: The caller's contract. Nothing is shared, as in `fill_output`.
+    unsafe { write(args.wrapping_byte_add(global).cast::<u32>(), 0) }
 }
 
 /// An element of the list, of either version.
 trait Element: Copy {
+    /// The offset of the handle.
+    const HANDLE: usize;
     /// The request.
     fn info(&self) -> Info;
     /// Writes the results.
@@ -372,6 +380,7 @@ trait Element: Copy {
 macro_rules! element {
     ($($type:ty: $priority:expr),* $(,)?) => {$(
         impl Element for $type {
+            const HANDLE: usize = offset_of!($type, hAllocation);
             fn info(&self) -> Info {
                 Info {
                     system_memory: self.pSystemMem,
@@ -422,7 +431,8 @@ unsafe fn create_objects(
     // SAFETY: The caller's contract: with the flag the union holds this pointer.
     let standard = standard.then(|| unsafe { read(args.standard_allocation().cast_const()) });
     let arguments = CreateArguments { args, infos, standard: standard.transpose()? };
-    judge_usual_arguments(session, RULES, &arguments, arguments.is_usual())?;
+    let usual = is_usual(&arguments.args, &arguments.infos);
+    judge_usual_arguments(session, RULES, &arguments, usual)?;
     // WINDOWS: a standard allocation has no private data of its resource (observed); the union
     // holds its description instead.
     if arguments.standard.is_some() && args.PrivateDriverDataSize != 0 {

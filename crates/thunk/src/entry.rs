@@ -123,8 +123,8 @@ pub(crate) struct ArgumentRule<A> {
     pub(crate) broken: fn(&A) -> Option<String>,
 }
 
-/// Judges all rules of a call whose arguments are usual: they break none of the rules, which
-/// `usual` has found out with fewer comparisons than the rules make.
+/// Judges all rules of a call. Those of a call whose arguments are `usual` are kept, which the
+/// caller has found out with fewer comparisons than the rules make.
 #[inline]
 pub(crate) fn judge_usual_arguments<A>(
     session: &Session,
@@ -135,13 +135,23 @@ pub(crate) fn judge_usual_arguments<A>(
     if !usual {
         return judge_arguments(session, rules, arguments);
     }
-    debug_assert!(rules.iter().all(|rule| (rule.broken)(arguments).is_none()));
+    count_kept(session, rules, || rules.iter().all(|rule| (rule.broken)(arguments).is_none()));
+    Ok(())
+}
+
+/// Counts the rules of a call that keeps all of them; a build with assertions looks whether it does.
+#[inline]
+pub(crate) fn count_kept<A>(
+    session: &Session,
+    rules: &[ArgumentRule<A>],
+    are_kept: impl FnOnce() -> bool,
+) {
+    debug_assert!(are_kept());
     if session.log().is_enabled() {
         for rule in rules {
             session.log().count_kept(rule.id);
         }
     }
-    Ok(())
 }
 
 /// Judges all rules of a call. Returns the status of the first broken rule that fails the call.

@@ -178,7 +178,7 @@ impl fmt::Display for PermitKeys {
 impl PermitTable {
     /// Acquires all keys, or none.
     #[inline(always)]
-    fn acquire(&mut self, keys: &PermitKeys) -> bool {
+    pub(crate) fn acquire(&mut self, keys: &PermitKeys) -> bool {
         let closed = !self.closed_adapters.is_empty() && self.is_closed(keys.adapter);
         !closed && self.acquire_nested(keys)
     }
@@ -310,7 +310,7 @@ impl Kernel {
             }
             state = self.state.lock();
         }
-        Ok((DdiPermit { kernel: Some(self), keys }, state))
+        Ok((DdiPermit::of_acquired(self, keys), state))
     }
 
     /// Returns a permit if it is available now. The permit must be released or outlive the guard.
@@ -321,7 +321,7 @@ impl Kernel {
         keys: PermitKeys,
     ) -> Option<DdiPermit<'_>> {
         let taken = state.permits.acquire(&keys);
-        taken.then(|| DdiPermit { kernel: Some(self), keys }) // A dropped permit releases its keys.
+        taken.then(|| DdiPermit::of_acquired(self, keys)) // A dropped permit releases its keys.
     }
 
     /// Returns a nested permit, even if its adapter is closed.
@@ -331,7 +331,7 @@ impl Kernel {
         keys: PermitKeys,
     ) -> Option<DdiPermit<'_>> {
         let taken = state.permits.acquire_nested(&keys);
-        taken.then(|| DdiPermit { kernel: Some(self), keys }) // As above.
+        taken.then(|| DdiPermit::of_acquired(self, keys)) // As above.
     }
 
     /// Waits for a nested permit, even if its adapter is closed. The caller holds no other permit.
@@ -346,7 +346,7 @@ impl Kernel {
                 // The permit must be released or outlive the guard.
                 if state.permits.acquire_nested(keys) {
                     drop(state);
-                    return Ok(DdiPermit { kernel: Some(self), keys: *keys });
+                    return Ok(DdiPermit::of_acquired(self, *keys));
                 }
                 let token = WaitToken::new(format!("a permit for {keys}"));
                 state.permits.waiting.push(token.clone());
@@ -405,6 +405,14 @@ impl Kernel {
         } else {
             self.try_acquire_permit(state, keys)
         }
+    }
+}
+
+impl<'k> DdiPermit<'k> {
+    /// The permit of keys that the caller has acquired.
+    #[inline(always)]
+    pub(crate) fn of_acquired(kernel: &'k Kernel, keys: PermitKeys) -> Self {
+        Self { kernel: Some(kernel), keys }
     }
 }
 

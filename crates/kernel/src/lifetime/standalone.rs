@@ -21,8 +21,8 @@ use crate::objects::view::View;
 use crate::state::KernelState;
 use flight::{EventKind, Hex, Log, Passive};
 
-/// A view that is live except for its handle, the permit it was opened under, and the locked state.
-type OpenedView<'k> = (Id<View>, DdiPermit<'k>, StateGuard<'k, KernelState>);
+/// A view that is live except for its handle, and the locked state.
+type OpenedView<'k> = (Id<View>, StateGuard<'k, KernelState>);
 
 impl Kernel {
     /// Creates one allocation without a resource, as [`Kernel::create_allocations`] does. The
@@ -40,8 +40,20 @@ impl Kernel {
         let name = self.reserve_handle(&mut state, process.0)?;
         let creating =
             CreateScope { process: process.0, device: &guard, joins: None, shared: None };
-        match self.create_standalone(at, state, &creating, &name, private) {
-            Ok((view, permit, mut state)) => {
+        let (adapter, generation) = (guard.adapter, guard.driver.generation);
+        let keys = ThreadingLevel::Zero.keys(adapter, generation, process.0);
+        let is_free = state.permits.acquire(&keys);
+        drop(state);
+        let permit = if is_free {
+            DdiPermit::of_acquired(self, keys)
+        } else {
+            match self.wait_for_create_permit(at, &creating, keys) {
+                Ok(permit) => permit,
+                Err(why) => return self.refuse(process, name, why),
+            }
+        };
+        match self.create_standalone(at, &permit, &creating, &name, private) {
+            Ok((view, mut state)) => {
                 let handle = name.handle();
                 self.publish_handle(&mut state, process.0, name, view.into());
                 permit.release(&mut state);
@@ -49,10 +61,22 @@ impl Kernel {
                 Ok(handle)
             }
             Err(why) => {
-                self.cancel_handle(&mut self.state.lock(), process.0, name);
-                Err(why)
+                drop(permit);
+                self.refuse(process, name, why)
             }
         }
+    }
+
+    /// Gives the reserved handle back. Returns the error of the call.
+    #[cold]
+    fn refuse(
+        &self,
+        process: ProcessId,
+        name: ReservedHandle,
+        why: KernelError,
+    ) -> Result<Handle, KernelError> {
+        self.cancel_handle(&mut self.state.lock(), process.0, name);
+        Err(why)
     }
 
     /// Calls the driver, and returns with the state locked. On failure everything except the
@@ -61,28 +85,22 @@ impl Kernel {
     fn create_standalone<'k>(
         &'k self,
         at: &mut Passive,
-        mut state: StateGuard<'k, KernelState>,
+        permit: &DdiPermit<'_>,
         creating: &CreateScope<'_>,
         name: &ReservedHandle,
         private: &mut [u8],
     ) -> Result<OpenedView<'k>, KernelError> {
         let CreateScope { process, device: guard, .. } = *creating;
         let driver = &guard.driver;
-        let keys = ThreadingLevel::Zero.keys(guard.adapter, driver.generation, process);
-        let permit = self.try_acquire_permit(&mut state, keys);
-        drop(state);
-        let permit = match permit {
-            Some(permit) => permit,
-            None => self.wait_for_create_permit(at, creating, keys)?,
-        };
         let given = if self.log.is_enabled() { digest(private) } else { Hex(0) };
         let added = {
             let mut args = CreateAllocationArgs {
-                allocations: CallList::from_buf([NewAllocation::new(&mut *private, false)]),
+                allocations: CallList::new(),
                 resource: None,
                 private: &mut [],
             };
-            driver.create_allocations(at, &permit, no_details(Some(process)), &mut args)?;
+            args.allocations.push(NewAllocation::new(&mut *private, false));
+            driver.create_allocations(at, permit, no_details(Some(process)), &mut args)?;
             args.allocations.first_mut().and_then(
                 |NewAllocation { driver_handle, info, .. }| {
                     let driver_handle = driver_handle.take()?;
@@ -107,21 +125,21 @@ impl Kernel {
             bad => {
                 let made = bad.map(|(allocation, ..)| (allocation, None));
                 let why = KernelError::BadAllocationInfo;
-                return self.undo_standalone(at, creating, &permit, made, why);
+                return self.undo_standalone(at, creating, permit, made, why);
             }
         };
         let view = state.add_view(process, guard.device, None, name, allocation);
         drop(state);
-        let opened = self.open_standalone(at, &permit, creating, view, name.handle(), private);
+        let opened = self.open_standalone(at, permit, creating, view, name.handle(), private);
         let live = opened.and_then(|mut state| {
             check_still_valid(&state, creating)?;
             state.publish_view(view, None, Some(private));
             Ok(state)
         });
         match live {
-            Ok(state) => Ok((view, permit, state)),
+            Ok(state) => Ok((view, state)),
             Err(why) => {
-                self.undo_standalone(at, creating, &permit, Some((allocation, Some(view))), why)
+                self.undo_standalone(at, creating, permit, Some((allocation, Some(view))), why)
             }
         }
     }
@@ -154,11 +172,12 @@ impl Kernel {
         let guard = creating.device;
         let mut args = OpenAllocationArgs {
             device: guard.driver_handle()?,
-            views: CallList::from_buf([NewView::new(handle, private)]),
+            views: CallList::new(),
             create: true,
             read_only: false,
             private: &[],
         };
+        args.views.push(NewView::new(handle, private));
         let log_arguments = |log: &Log| {
             let device = guard.subject();
             let (resource, create, batch) = (None, true, 1);

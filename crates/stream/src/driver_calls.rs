@@ -19,7 +19,7 @@ use flight::{
     Subject, Support, current_thread, resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// What an entry may return besides success.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ impl Entry {
 pub(crate) struct Driver {
     pub(crate) minidriver: Arc<dyn Minidriver>,
     pub(crate) services: Arc<Services>,
-    pub(crate) stream: Weak<Stream>,
+    pub(crate) stream: Arc<Stream>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) device: DeviceId,
@@ -441,11 +441,9 @@ impl Driver {
         about: impl Into<ObjectId>,
         body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
     ) -> DriverResult<T> {
-        // The class driver is the caller, so it exists.
-        let stream = self.stream.upgrade().ok_or(DriverError::Invalid)?;
-        let state = stream.state.lock();
+        let stream = &*self.stream;
         let call = (entry, about.into());
-        self.call_with_result((&stream, state), at, call, body, |_, answer| answer)
+        self.call_with_result((stream, stream.state.lock()), at, call, body, |_, answer| answer)
     }
 
     /// The same with the kernel's state locked, which is unlocked during the call; runs `then` on

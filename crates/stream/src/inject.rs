@@ -10,8 +10,8 @@ impl Services {
     /// Sets a pin to get its frames from the driver (`KsPinRegisterFrameReturnCallback`), before it
     /// leaves stop.
     pub fn inject_frames(&self, pin: PinId) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "KsPinRegisterFrameReturnCallback");
-        let mut stream_state = stream.state.lock();
+        let place = "KsPinRegisterFrameReturnCallback";
+        let (stream, mut stream_state) = self.lock_state()?;
         self.find_pin(&stream_state, pin, place)?;
         let it = &mut stream_state.pins[pin];
         let stopped = it.client_state == PinState::Stop && it.device_state == PinState::Stop;
@@ -40,8 +40,8 @@ impl Services {
         header: Header,
         context: usize,
     ) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "KsPinSubmitFrame");
-        let mut stream_state = stream.state.lock();
+        let place = "KsPinSubmitFrame";
+        let (stream, mut stream_state) = self.lock_state()?;
         self.find_pin(&stream_state, pin, place)?;
         let it = &stream_state.pins[pin];
         let broken = if !it.injects_frames {

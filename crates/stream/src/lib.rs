@@ -54,7 +54,7 @@ pub use frame::ClientFrame;
 pub use framing::FramingRequest;
 pub use graph::{Graph, ReceivedFrame};
 pub use power::PowerUpOrder;
-pub use stream::Stream;
+pub use stream::{Stream, StreamOwner};
 
 // The ids of objects, and the state of pins and frames.
 pub use types::{

@@ -271,11 +271,11 @@ impl Services {
     /// Acquires a mutex, and waits for it (`KsAcquireDevice`, `KsAcquireControl`,
     /// `KsFilterAcquireProcessingMutex`, `KsPinAcquireProcessingMutex`).
     pub fn acquire(&self, mutex: KsMutex) -> DriverResult<()> {
-        let stream = self.stream()?;
         let (thread, place) = (current_thread(), "KsAcquireControl");
         let level = self.host.irql();
+        let stream = &*self.stream;
         let call = {
-            let mut state = stream.state.lock();
+            let (_, mut state) = self.lock_state()?;
             let inside = state.active_call(thread);
             let name = inside.map_or("the driver", |active_call| active_call.entry.name());
             let (lock, of) = (mutex.name(), mutex.owner());
@@ -336,15 +336,14 @@ impl Services {
             }
             call
         };
-        self.wait_in_call(&stream, |at| {
+        self.wait_in_call(stream, |at| {
             stream.acquire(at, mutex, Some(call)).map_err(|_| DriverError::Deadlock)
         })
     }
 
     /// Releases it (`KsReleaseDevice`, `KsReleaseControl`).
     pub fn release(&self, mutex: KsMutex) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         let (thread, of) = (current_thread(), mutex.owner());
         if state.mutexes.end_nested(mutex, thread) {
             return Ok(());

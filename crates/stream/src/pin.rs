@@ -545,16 +545,14 @@ impl Services {
 
     /// A pin of the device, as it is now.
     pub fn pin_view(&self, pin: PinId) -> Option<PinView> {
-        let stream = self.stream().ok()?;
-        let stream_state = stream.state.lock();
+        let (_, stream_state) = self.lock_state().ok()?;
         stream_state.pins.get(pin).filter(|pin| pin.device == self.device)?;
         Some(stream_state.pin_view(pin))
     }
 
     /// The pins of a filter (`KsFilterGetFirstChildPin`), with the control mutex held.
     pub fn pins(&self, filter: FilterId) -> DriverResult<Vec<PinId>> {
-        let stream = self.stream()?;
-        let stream_state = stream.state.lock();
+        let (stream, stream_state) = self.lock_state()?;
         stream_state.filters.get(filter).ok_or(DriverError::Invalid)?;
         stream.judge_enumeration(&stream_state, KsMutex::Control(filter.subject()))?;
         Ok(stream_state.pins_of(filter).to_vec())
@@ -562,8 +560,7 @@ impl Services {
 
     /// Changes the framing of a pin, on a copy of its own (`KsEdit`), with the control mutex held.
     pub fn edit_framing(&self, pin: PinId, framing: Option<FramingForm>) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut stream_state = stream.state.lock();
+        let (stream, mut stream_state) = self.lock_state()?;
         self.find_pin(&stream_state, pin, "_KsEdit")?;
         let mutex = KsMutex::Control(stream_state.pins[pin].filter.subject());
         let held = stream_state.holds_mutex(current_thread(), mutex);
@@ -591,8 +588,7 @@ impl Services {
 
     /// The live clones of a pin (`KsPinGetFirstCloneStreamPointer`).
     pub fn clones(&self, pin: PinId) -> DriverResult<Vec<PointerId>> {
-        let stream = self.stream()?;
-        let stream_state = stream.state.lock();
+        let (_, stream_state) = self.lock_state()?;
         let it = self.find_pin(&stream_state, pin, "KsPinGetFirstCloneStreamPointer")?;
         Ok(it.clones.clone())
     }

@@ -91,27 +91,25 @@ impl Services {
         move_count: bool,
         body: impl FnOnce(&Stream, &mut StreamState) -> DriverResult<T>,
     ) -> DriverResult<T> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         let device = self.device;
         stream.with_pointer(&mut state, device, (pointer, place, move_count), |state| {
-            body(&stream, state)
+            body(stream, state)
         })
     }
 
     /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`). Returns `None` if there is no frame
     /// or it cannot be locked.
     pub fn leading_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
-        let stream = self.stream().ok()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state().ok()?;
         let edge = self.find_pin(&state, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?.leading;
         stream.edge_pointer(&mut state, self.device, edge, lock)
     }
 
     /// The trailing edge (`KsPinGetTrailingEdgeStreamPointer`), of a pin that has one.
     pub fn trailing_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
-        let (stream, place) = (self.stream().ok()?, "KsPinGetTrailingEdgeStreamPointer");
-        let mut state = stream.state.lock();
+        let place = "KsPinGetTrailingEdgeStreamPointer";
+        let (stream, mut state) = self.lock_state().ok()?;
         let edge = self.find_pin(&state, pin, place).ok()?.trailing;
         let broken = edge.is_none().then(|| {
             format!("a driver requested the trailing edge of {}, which has none", pin.subject())
@@ -122,8 +120,7 @@ impl Services {
 
     /// What a pointer points to.
     pub fn pointer_view(&self, pointer: PointerId) -> DriverResult<PointerView> {
-        let stream = self.stream()?;
-        let state = stream.state.lock();
+        let (stream, state) = self.lock_state()?;
         let (it, _) = stream.judge_pointer(&state, self.device, pointer, "KSSTREAM_POINTER")?;
         let frame = it.frame.map(|frame| &state.frames[frame]);
         Ok(PointerView {
@@ -141,8 +138,7 @@ impl Services {
 
     /// Locks a pointer (`KsStreamPointerLock`): its frame stays. Fails if the frame was cancelled.
     pub fn lock(&self, pointer: PointerId) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         stream.lock(&mut state, self.device, pointer)
     }
 
@@ -224,8 +220,8 @@ impl Services {
 
     /// Deletes a clone (`KsStreamPointerDelete`).
     pub fn delete_pointer(&self, pointer: PointerId) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
-        let mut state = stream.state.lock();
+        let place = "KsStreamPointerDelete";
+        let (stream, mut state) = self.lock_state()?;
         let (it, _) = stream.judge_pointer(&state, self.device, pointer, place)?;
         let edge = it.kind != PointerKind::Clone;
         let broken =
@@ -241,8 +237,7 @@ impl Services {
 
     /// Sets a frame's header (`KSSTREAM_HEADER`), through a locked pointer.
     pub fn set_header(&self, pointer: PointerId, header: Header) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         let frame = stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER")?.0;
         state.frames[frame].header = header;
         Ok(())
@@ -250,9 +245,8 @@ impl Services {
 
     /// Writes to a frame through a locked pointer.
     pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> DriverResult<()> {
-        let stream = self.stream()?;
         let word = {
-            let mut state = stream.state.lock();
+            let (stream, mut state) = self.lock_state()?;
             let (frame, word) =
                 stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER.Data")?;
             stream.judge_write(&mut state, pointer, frame, offset, bytes.len())?;
@@ -264,8 +258,7 @@ impl Services {
     /// Reads from a frame through a locked pointer.
     pub fn read(&self, pointer: PointerId, offset: u32, into: &mut [u8]) -> DriverResult<()> {
         let (_, word) = {
-            let stream = self.stream()?;
-            let state = stream.state.lock();
+            let (stream, state) = self.lock_state()?;
             stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER.Data")?
         };
         self.memory.read(word, offset, into).then_some(()).ok_or(DriverError::Invalid)
@@ -274,8 +267,8 @@ impl Services {
     /// The address of a frame's memory, for the hardware (`KsStreamPointerGetMdl`). Returns `None`
     /// if the pointer is not locked.
     pub fn pointer_memory(&self, pointer: PointerId) -> Option<usize> {
-        let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
-        let state = stream.state.lock();
+        let place = "KsStreamPointerGetMdl";
+        let (stream, state) = self.lock_state().ok()?;
         let (it, _) = stream.judge_pointer(&state, self.device, pointer, place).ok()?;
         let broken = (!it.locked).then(|| {
             format!("a driver requested the memory of {}, which is not locked", pointer.subject())

@@ -424,8 +424,8 @@ impl Stream {
 impl Services {
     /// Processes a pin if possible (`KsPinAttemptProcessing`).
     pub fn attempt_processing(&self, pin: PinId) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "KsPinAttemptProcessing");
-        let mut stream_state = stream.state.lock();
+        let place = "KsPinAttemptProcessing";
+        let (stream, mut stream_state) = self.lock_state()?;
         let never = !stream_state.pins.has_issued(pin.serial());
         let broken = never
             .then(|| format!("a driver attempted to process pin {}, never made", pin.serial()));
@@ -443,8 +443,7 @@ impl Services {
 
     /// Processes a filter if possible (`KsFilterAttemptProcessing`).
     pub fn attempt_filter_processing(&self, filter: FilterId) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut stream_state = stream.state.lock();
+        let (stream, mut stream_state) = self.lock_state()?;
         let it = stream_state.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
         it.waits_for_attempt = false;
         it.made_no_progress = false;
@@ -479,8 +478,7 @@ impl Services {
         place: &'static str,
         change: impl FnOnce((u32, u32)) -> Result<(u32, u32), &'static str>,
     ) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut stream_state = stream.state.lock();
+        let (stream, mut stream_state) = self.lock_state()?;
         self.find_pin(&stream_state, pin, place)?;
         let it = &mut stream_state.pins[pin];
         let changed = change(it.gate_inputs);

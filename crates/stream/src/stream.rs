@@ -6,6 +6,7 @@ use crate::stream_state::StreamState;
 use flight::{
     Component, EventKind, Host, Lock, Log, Passive, RuleId, Subject, WaitResult, WaitToken,
 };
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// A streaming class driver.
@@ -20,11 +21,49 @@ pub struct Stream {
     pub(crate) work_available: WaitToken,
 }
 
+/// Owns a [`Stream`]: when the last `Arc` of it drops, the class driver ends.
+///
+/// Devices that were not removed refer to the class driver through their services, without a count
+/// that each service would have to raise. The owner breaks this cycle: it drops all objects, and
+/// services fail from then on.
+pub struct StreamOwner(Arc<Stream>);
+
+impl Deref for StreamOwner {
+    type Target = Arc<Stream>;
+
+    fn deref(&self) -> &Arc<Stream> {
+        &self.0
+    }
+}
+
+impl Drop for StreamOwner {
+    fn drop(&mut self) {
+        let ended = StreamState { ended: true, ..StreamState::default() };
+        // The objects are dropped with the state unlocked: a driver may call a service at its end.
+        let objects = std::mem::replace(&mut *self.state.lock(), ended);
+        drop(objects);
+    }
+}
+
+impl StreamOwner {
+    /// Runs jobs on a virtual thread of its own, until the run is over.
+    pub fn start_workers(self: &Arc<Self>, host: &Arc<dyn flight::Spawner>) {
+        let (worker, clock) = (self.clone(), self.clone());
+        host.spawn_timed_worker(
+            "streaming",
+            self.work_available(),
+            move |at| worker.run_pending_work(at),
+            move |_, _| clock.next_deadline(),
+        );
+    }
+}
+
 impl Stream {
-    /// A class driver without devices.
-    pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<Self> {
+    /// A class driver without devices, which ends with its owner.
+    pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<StreamOwner> {
         let work_available = WaitToken::new("streaming work");
-        Arc::new(Self { state: Lock::new(StreamState::default()), host, log, work_available })
+        let state = Lock::new(StreamState::default());
+        Arc::new(StreamOwner(Arc::new(Self { state, host, log, work_available })))
     }
 
     /// Puts drivers under pressure (`--pressure`): calls that are allowed at two levels come at
@@ -62,17 +101,6 @@ impl Stream {
     /// When the next timeout makes work for [`Stream::run_pending_work`].
     pub fn next_deadline(&self) -> Option<u64> {
         self.state.lock().timers.first().map(|(due, _)| *due)
-    }
-
-    /// Runs jobs on a virtual thread of its own, until the run is over.
-    pub fn start_workers(self: &Arc<Self>, host: &Arc<dyn flight::Spawner>) {
-        let (worker, clock) = (self.clone(), self.clone());
-        host.spawn_timed_worker(
-            "streaming",
-            self.work_available(),
-            move |at| worker.run_pending_work(at),
-            move |_, _| clock.next_deadline(),
-        );
     }
 
     /// Checks the invariants of all live objects.

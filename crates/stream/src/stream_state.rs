@@ -55,6 +55,8 @@ pub(crate) struct StreamState {
     pub(crate) waiters: WaitQueue,
     /// The random choices of `--pressure`, if it is set.
     pub(crate) pressure: Option<u64>,
+    /// The class driver has ended: drivers that outlive it get no service.
+    pub(crate) ended: bool,
 }
 
 /// Memory that a driver has allocated.

@@ -12,7 +12,7 @@ impl Services {
     pub fn inject_frames(&self, pin: PinId) -> DriverResult<()> {
         let place = "KsPinRegisterFrameReturnCallback";
         let (stream, mut stream_state) = self.lock_state()?;
-        self.find_pin(&stream_state, pin, place)?;
+        self.find_pin(&stream_state.pins, pin, place)?;
         let it = &mut stream_state.pins[pin];
         let stopped = it.client_state == PinState::Stop && it.device_state == PinState::Stop;
         let broken = (!stopped).then(|| {
@@ -42,7 +42,7 @@ impl Services {
     ) -> DriverResult<()> {
         let place = "KsPinSubmitFrame";
         let (stream, mut stream_state) = self.lock_state()?;
-        self.find_pin(&stream_state, pin, place)?;
+        self.find_pin(&stream_state.pins, pin, place)?;
         let it = &stream_state.pins[pin];
         let broken = if !it.injects_frames {
             Some(format!("a frame was submitted to {}, which does not inject", pin.subject()))

@@ -27,6 +27,7 @@ mod frame;
 mod framing;
 mod graph;
 mod inject;
+mod jobs;
 mod live_objects;
 mod memory;
 mod minidriver;

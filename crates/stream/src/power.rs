@@ -114,7 +114,7 @@ impl Services {
     pub fn program_hardware(&self, pin: PinId) -> DriverResult<()> {
         let place = "AVStrMiniPinSetDeviceState";
         let (stream, stream_state) = self.lock_state()?;
-        self.find_pin(&stream_state, pin, place)?;
+        self.find_pin(&stream_state.pins, pin, place)?;
         let it = &stream_state.pins[pin];
         let early = it.client_state < PinState::Acquire;
         let other = stream_state.pins.iter().find(|(id, other)| {
@@ -136,6 +136,6 @@ impl Services {
     /// The filter of a pin (`KsPinGetParentFilter`).
     pub fn filter_of(&self, pin: PinId) -> DriverResult<FilterId> {
         let (_, stream_state) = self.lock_state()?;
-        Ok(self.find_pin(&stream_state, pin, "KsPinGetParentFilter")?.filter)
+        Ok(self.find_pin(&stream_state.pins, pin, "KsPinGetParentFilter")?.filter)
     }
 }

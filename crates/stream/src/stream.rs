@@ -8,6 +8,7 @@ use flight::{
 };
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A streaming class driver.
 ///
@@ -19,6 +20,10 @@ pub struct Stream {
     pub(crate) log: Arc<Log>,
     /// The work-available token: woken when a job may be runnable.
     pub(crate) work_available: WaitToken,
+    /// No job is queued and no timeout is set. Written under the lock of the state only, so that a
+    /// worker thread without work need not take it: a thread that adds work clears this before it
+    /// wakes the worker thread.
+    pub(crate) has_no_work: AtomicBool,
 }
 
 /// Owns a [`Stream`]: when the last `Arc` of it drops, the class driver ends.
@@ -63,7 +68,8 @@ impl Stream {
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<StreamOwner> {
         let work_available = WaitToken::new("streaming work");
         let state = Lock::new(StreamState::default());
-        Arc::new(StreamOwner(Arc::new(Self { state, host, log, work_available })))
+        let has_no_work = AtomicBool::new(false);
+        Arc::new(StreamOwner(Arc::new(Self { state, host, log, work_available, has_no_work })))
     }
 
     /// Puts drivers under pressure (`--pressure`): calls that are allowed at two levels come at
@@ -90,6 +96,9 @@ impl Stream {
     /// Runs one job: processes a pin or filter, cancels a frame, or calls back for an expired
     /// timeout. Returns whether it did.
     pub fn run_pending_work(&self, at: &mut Passive) -> bool {
+        if self.has_no_work.load(Ordering::Relaxed) {
+            return false;
+        }
         let mut state = self.state.lock();
         match self.take_expired_timeout(&mut state) {
             Some(pointer) => Self::call_timeout(at, state, pointer),
@@ -156,14 +165,30 @@ impl Stream {
     #[inline]
     pub(crate) fn log_event(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
         if self.log.is_enabled() {
-            self.log.emit(subject, what);
+            self.build_event(subject, what);
         }
+    }
+
+    /// Builds and emits an event, outside the path of a frame whose events nobody reads.
+    #[cold]
+    #[inline(never)]
+    fn build_event(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
+        self.log.emit(subject, what);
     }
 
     /// Judges a frame that a client has received from a pin: `wrong` says what differs from the
     /// video that was requested.
     pub fn judge_frame(&self, pin: PinId, wrong: Option<String>) {
         self.judge(RuleId::WT_FRAME_001, pin.subject(), "KSSTREAM_HEADER", wrong);
+    }
+
+    /// Counts rules that were judged and hold. The path of a frame calls this, and builds the
+    /// sentence of a broken rule elsewhere.
+    #[inline]
+    pub(crate) fn count_kept<const N: usize>(&self, rules: [RuleId; N]) {
+        if self.log.is_enabled() {
+            rules.into_iter().for_each(|rule| self.log.count_kept(rule));
+        }
     }
 
     /// Judges a rule that binds drivers.

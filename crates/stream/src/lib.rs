@@ -43,6 +43,7 @@ mod services;
 mod stream;
 mod stream_state;
 mod types;
+mod work_hint;
 
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,6 @@ use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DeviceId, DriverError, DriverResult, FrameId, Header, PinId, PointerId};
 use flight::{EventKind, RuleId, Slab};
-use std::sync::atomic::Ordering;
 
 /// A position in a queue.
 #[derive(Debug)]
@@ -301,7 +300,7 @@ impl Services {
             state.unschedule(pointer);
             state.pointers[pointer].timeout = Some(due);
             state.timers.insert((due, pointer));
-            stream.has_no_work.store(false, Ordering::Relaxed);
+            stream.work_hint.note_work();
             stream.host.wake(&stream.work_available);
             Ok(())
         })

@@ -17,7 +17,6 @@ use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult, FilterId, PinId, PinState, PointerId};
 use flight::{EventKind, Passive, RuleId, StateGuard, Subject};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A call of a pin's process routine. It is kept for the next call, which is mostly the same.
 pub(crate) struct ProcessCall {
@@ -88,21 +87,12 @@ impl StreamState {
         it.may_process() && (self.has_data(it) || free) && self.started_device(it.device).is_ok()
     }
 
-    /// Takes the last call of a pin's process routine, or makes a new one if the pin has changed.
-    #[inline]
-    fn take_process_call(&mut self, pin: PinId) -> Box<ProcessCall> {
-        let it = &mut self.pins[pin];
-        match it.process_call.take() {
-            Some(call) if it.looks_as(&call.view) => call,
-            _ => self.new_process_call(pin),
-        }
-    }
-
+    /// A call of a pin's process routine, with the pin as it is now.
     #[cold]
-    fn new_process_call(&self, pin: PinId) -> Box<ProcessCall> {
+    fn new_process_call(&self, pin: PinId) -> ProcessCall {
         let it = &self.pins[pin];
         let driver = self.devices[it.device].driver.clone();
-        Box::new(ProcessCall { driver, view: it.view(pin) })
+        ProcessCall { driver, view: it.view(pin) }
     }
 
     /// A filter is due if each of its pins has data, or some where that is enough.
@@ -150,7 +140,7 @@ impl Stream {
     #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
     #[inline(always)]
     pub(crate) fn queue_job(&self, jobs: &mut JobQueue, job: impl Fn() -> Job) -> bool {
-        self.has_no_work.store(false, Ordering::Relaxed);
+        self.work_hint.note_work();
         jobs.push(job)
     }
 
@@ -174,7 +164,7 @@ impl Stream {
         mut stream_state: StateGuard<'_, StreamState>,
     ) -> bool {
         let Some(job) = self.next_job(&mut stream_state) else {
-            self.note_work(&stream_state); // Threads may hold the mutexes of all jobs.
+            self.note_if_idle(&stream_state); // Threads may hold the mutexes of all jobs.
             return false;
         };
         match job {
@@ -190,9 +180,9 @@ impl Stream {
 
     /// Notes if no work is left, for the next call of [`Stream::run_pending_work`].
     #[inline]
-    fn note_work(&self, stream_state: &StreamState) {
+    fn note_if_idle(&self, stream_state: &StreamState) {
         if stream_state.jobs.is_empty() && stream_state.timers.is_empty() {
-            self.has_no_work.store(true, Ordering::Relaxed);
+            self.work_hint.note_none();
         }
     }
 
@@ -227,12 +217,16 @@ impl Stream {
         }
         let before = it.move_count;
         let dispatch = it.has_flag(PinFlag::DispatchLevelProcessing);
-        let call = stream_state.take_process_call(pin);
+        let it = &mut stream_state.pins[pin];
+        let call = match it.process_call.take() {
+            Some(call) if it.looks_as(&call.view) => call,
+            _ => Box::new(stream_state.new_process_call(pin)),
+        };
         let of = (&call.view, dispatch);
         let (mut stream_state, answer) = call.driver.process_pin(self, at, stream_state, of);
         self.finish_pin_processing(&mut stream_state, pin, before, answer);
         self.release(&mut stream_state, mutex);
-        self.note_work(&stream_state);
+        self.note_if_idle(&stream_state);
         // The pin may be closed by now: then the call is dropped, with the state unlocked.
         if let Some(it) = stream_state.pins.get_mut(pin) {
             it.process_call = Some(call);

@@ -3,12 +3,12 @@
 use crate::PinId;
 use crate::error::StreamError;
 use crate::stream_state::StreamState;
+use crate::work_hint::WorkHint;
 use flight::{
     Component, EventKind, Host, Lock, Log, Passive, RuleId, Subject, WaitResult, WaitToken,
 };
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A streaming class driver.
 ///
@@ -20,10 +20,8 @@ pub struct Stream {
     pub(crate) log: Arc<Log>,
     /// The work-available token: woken when a job may be runnable.
     pub(crate) work_available: WaitToken,
-    /// No job is queued and no timeout is set. Written under the lock of the state only, so that a
-    /// worker thread without work need not take it: a thread that adds work clears this before it
-    /// wakes the worker thread.
-    pub(crate) has_no_work: AtomicBool,
+    /// Whether a worker thread that asks for work needs the lock.
+    pub(crate) work_hint: WorkHint,
 }
 
 /// Owns a [`Stream`]: when the last `Arc` of it drops, the class driver ends.
@@ -65,11 +63,11 @@ impl StreamOwner {
 
 impl Stream {
     /// A class driver without devices, which ends with its owner.
+    #[expect(clippy::new_ret_no_self, reason = "only the owner makes a class driver end")]
     pub fn new(host: Arc<dyn Host>, log: Arc<Log>) -> Arc<StreamOwner> {
-        let work_available = WaitToken::new("streaming work");
+        let (work_available, work_hint) = (WaitToken::new("streaming work"), WorkHint::default());
         let state = Lock::new(StreamState::default());
-        let has_no_work = AtomicBool::new(false);
-        Arc::new(StreamOwner(Arc::new(Self { state, host, log, work_available, has_no_work })))
+        Arc::new(StreamOwner(Arc::new(Self { state, host, log, work_available, work_hint })))
     }
 
     /// Puts drivers under pressure (`--pressure`): calls that are allowed at two levels come at
@@ -96,7 +94,7 @@ impl Stream {
     /// Runs one job: processes a pin or filter, cancels a frame, or calls back for an expired
     /// timeout. Returns whether it did.
     pub fn run_pending_work(&self, at: &mut Passive) -> bool {
-        if self.has_no_work.load(Ordering::Relaxed) {
+        if !self.work_hint.may_be_work() {
             return false;
         }
         let mut state = self.state.lock();
@@ -187,7 +185,9 @@ impl Stream {
     #[inline]
     pub(crate) fn count_kept<const N: usize>(&self, rules: [RuleId; N]) {
         if self.log.is_enabled() {
-            rules.into_iter().for_each(|rule| self.log.count_kept(rule));
+            for rule in rules {
+                self.log.count_kept(rule);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use flight::{
 use port::KsDriver;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use stream::{DeviceId, Format, FramingRequest, Graph, PinState, Stream};
+use stream::{DeviceId, Format, FramingRequest, Graph, PinState, Stream, StreamOwner};
 use verify::{Finding, Severity, Verifier};
 
 fn tables() -> impl Iterator<Item = &'static ListedStream> {
@@ -49,7 +49,7 @@ impl FlightResult {
 
 /// The driver of a flight.
 struct CaptureClient {
-    stream: Arc<Stream>,
+    stream: Arc<StreamOwner>,
     driver: Arc<KsDriver>,
 }
 

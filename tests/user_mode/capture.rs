@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use stream::{
     DeviceId, DriverError, DriverSetup, Entry, FilterId, FrameMemory, FramingRequest, Graph,
-    MemoryKind, Minidriver, PinId, PinState, Stream, SystemMemory,
+    MemoryKind, Minidriver, PinId, PinState, Stream, StreamOwner, SystemMemory,
 };
 use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario};
 
@@ -253,7 +253,7 @@ fn order(events: &[Event]) -> Result<(), String> {
 
 /// The interrupted flight: results do not matter, leaks do.
 fn capture(
-    stream: &Arc<Stream>,
+    stream: &Arc<StreamOwner>,
     at: &mut Passive,
     setup: DriverSetup,
     framing_request: &FramingRequest,

@@ -2,7 +2,7 @@
 //! driver is measured and not the hardware.
 
 use flight::Passive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use stream::{
     AllocatorId, DeviceDescriptor, DeviceId, DriverAllocator, DriverDevice, DriverError,
     DriverFrame, DriverResult, Entry, ExtendedFraming, FilterDescriptor, Format, FrameId, Framing,
@@ -16,7 +16,7 @@ pub(crate) const FRAMES: u32 = 8;
 /// The source.
 pub(crate) struct TestCamera {
     bytes: u32,
-    services: Mutex<Option<Arc<Services>>>,
+    services: OnceLock<Arc<Services>>,
     inner: Mutex<CameraState>,
 }
 
@@ -31,7 +31,7 @@ impl TestCamera {
     /// A source with frames of this size.
     pub(crate) fn new(bytes: u32) -> Self {
         let inner = CameraState { picture: vec![0xa5; bytes as usize], number: 0, framing: None };
-        Self { bytes, services: Mutex::default(), inner: Mutex::new(inner) }
+        Self { bytes, services: OnceLock::new(), inner: Mutex::new(inner) }
     }
 
     /// The format of its pin.
@@ -39,8 +39,8 @@ impl TestCamera {
         Format { major: 1, ..Format::default() }
     }
 
-    fn services(&self) -> DriverResult<Arc<Services>> {
-        lock(&self.services).clone().ok_or(DriverError::Invalid)
+    fn services(&self) -> DriverResult<&Services> {
+        self.services.get().map(|services| &**services).ok_or(DriverError::Invalid)
     }
 }
 
@@ -84,7 +84,7 @@ impl Minidriver for TestCamera {
         services: &Arc<Services>,
         _word: HandleSlot<'_, DeviceId>,
     ) -> DriverResult<Option<DriverDevice>> {
-        *lock(&self.services) = Some(services.clone());
+        self.services.set(services.clone()).map_err(|_| DriverError::Invalid)?;
         Ok(None)
     }
 

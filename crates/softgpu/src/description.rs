@@ -76,7 +76,17 @@ pub fn describe_in(size: u64, alignment: u64, requirements: &PlacementRequiremen
 
 /// What the driver returns for the allocation that a short or a long description describes.
 pub fn read_allocation_info(bytes: &[u8]) -> Result<AllocationInfo, DriverError> {
-    let (size, alignment, mut requirements) = if bytes.starts_with(&START) {
+    let mut info = AllocationInfo::default();
+    describe_allocation(bytes, &mut info)?;
+    Ok(info)
+}
+
+/// The same, written in place: it is large.
+pub(crate) fn describe_allocation(
+    bytes: &[u8],
+    info: &mut AllocationInfo,
+) -> Result<(), DriverError> {
+    let (size, alignment, requirements) = if bytes.starts_with(&START) {
         let (size, alignment, requirements) =
             read_long(bytes.get(START.len()..).unwrap_or_default())?;
         let alignment = alignment.max(PAGE);
@@ -90,14 +100,13 @@ pub fn read_allocation_info(bytes: &[u8]) -> Result<AllocationInfo, DriverError>
     } else {
         (format::read_description(bytes)?, PAGE, anywhere())
     };
-    requirements.flags.physical = true;
-    requirements.flags.notify = true;
-    Ok(AllocationInfo {
-        size: size.next_multiple_of(PAGE),
-        alignment,
-        pitch_aligned_size: 0,
-        requirements,
-    })
+    info.size = size.next_multiple_of(PAGE);
+    info.alignment = alignment;
+    info.pitch_aligned_size = 0;
+    info.requirements = requirements;
+    info.requirements.flags.physical = true;
+    info.requirements.flags.notify = true;
+    Ok(())
 }
 
 fn read_long(bytes: &[u8]) -> Result<(u64, u64, PlacementRequirements), DriverError> {

@@ -62,8 +62,7 @@ impl Bench<'_> {
         records.add_context(CONTEXT, 10, None);
         let make = |handle| Allocation::without_memory(handle, 2 * PAGE);
         records.add_allocation(Some(ALLOCATION), make);
-        let view = records.view(10, NAME, ALLOCATION).unwrap();
-        records.add_view(Some(31), view);
+        records.add_view(Some(31), 10, NAME, ALLOCATION).unwrap();
     }
 
     /// One call of the driver: its result, and how many bytes it wrote at that position.

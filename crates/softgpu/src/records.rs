@@ -19,6 +19,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
+/// How many records of destroyed allocations are kept.
+const SPARE_ALLOCATIONS: usize = 64;
+
 /// All live objects, by driver handle.
 #[derive(Debug)]
 pub(crate) struct Records {
@@ -27,6 +30,9 @@ pub(crate) struct Records {
     resources: HandleMap<()>,
     /// Each with its serial number, because a driver handle is used again.
     allocations: HandleMap<(u64, Arc<Allocation>)>,
+    /// Records of destroyed allocations to which nothing refers. They are used again: allocating
+    /// and freeing the heap block of a record takes longer than the rest of it.
+    spare_allocations: Vec<Arc<Allocation>>,
     views: HandleMap<View>,
     /// The save areas of contexts.
     areas: BTreeMap<usize, Arc<Allocation>>,
@@ -45,6 +51,7 @@ impl Default for Records {
             contexts: BTreeMap::new(),
             resources: HandleMap::new(NumberedBy::Resources),
             allocations: HandleMap::new(NumberedBy::Allocations),
+            spare_allocations: Vec::new(),
             views: HandleMap::new(NumberedBy::Views),
             areas: BTreeMap::new(),
             processes: BTreeSet::new(),
@@ -284,8 +291,15 @@ impl Records {
         make: impl FnOnce(usize) -> Allocation,
     ) -> usize {
         self.created += 1;
-        let serial = self.created;
-        self.allocations.insert(block, |handle| (serial, Arc::new(make(handle))))
+        let (serial, spare) = (self.created, self.spare_allocations.pop());
+        self.allocations.insert(block, |handle| {
+            let Some(mut record) = spare else { return (serial, Arc::new(make(handle))) };
+            match Arc::get_mut(&mut record) {
+                Some(place) => *place = make(handle),
+                None => record = Arc::new(make(handle)),
+            }
+            (serial, record)
+        })
     }
 
     pub(crate) fn allocation(&self, driver_handle: usize) -> Option<&Arc<Allocation>> {
@@ -297,24 +311,31 @@ impl Records {
         driver_handle: usize,
         completions: &mut RemovedHandles,
     ) {
-        let known = self.allocations.remove(driver_handle).is_some();
-        completions.note_in(&self.allocations, driver_handle, known);
-    }
-
-    /// A device's view of an allocation, if both exist.
-    pub(crate) fn view(&self, device: usize, handle: Handle, allocation: usize) -> Option<View> {
-        let (serial, _) = self.allocations.get(allocation).filter(|_| self.has_device(device))?;
-        Some(View { device, handle, allocation, serial: *serial })
-    }
-
-    /// Adds a view, with a block or a number. Returns its driver handle.
-    pub(crate) fn add_view(&mut self, block: Option<usize>, view: View) -> usize {
-        let (device, handle) = (view.device, view.handle.0);
-        let driver_handle = self.views.insert(block, |_| view);
-        if let Some(device) = self.devices.get_mut(&device) {
-            device.views_by_handle.insert(handle, driver_handle);
+        let removed = self.allocations.remove(driver_handle);
+        completions.note_in(&self.allocations, driver_handle, removed.is_some());
+        if let Some((_, mut record)) = removed
+            && self.spare_allocations.len() < SPARE_ALLOCATIONS
+            && Arc::get_mut(&mut record).is_some_and(|allocation| allocation.memory().is_none())
+        {
+            self.spare_allocations.push(record);
         }
-        driver_handle
+    }
+
+    /// Adds a device's view of an allocation, with a block or a number. Returns its driver handle;
+    /// `None` if the device or the allocation does not exist.
+    pub(crate) fn add_view(
+        &mut self,
+        block: Option<usize>,
+        device: usize,
+        handle: Handle,
+        allocation: usize,
+    ) -> Option<usize> {
+        let serial = self.allocations.get(allocation)?.0;
+        let of = self.devices.get_mut(&device)?;
+        let view = View { device, handle, allocation, serial };
+        let driver_handle = self.views.insert(block, |_| view);
+        of.views_by_handle.insert(handle.0, driver_handle);
+        Some(driver_handle)
     }
 
     /// Closes a view of this device.
@@ -398,8 +419,7 @@ mod tests {
     }
 
     fn open(records: &mut Records, driver_handle: usize, device: usize, allocation: usize) {
-        let view = records.view(device, NAME, allocation).unwrap();
-        records.add_view(Some(driver_handle), view);
+        records.add_view(Some(driver_handle), device, NAME, allocation).unwrap();
     }
 
     /// The size of the memory that a handle refers to in a context.
@@ -486,12 +506,30 @@ mod tests {
     }
 
     #[test]
+    fn the_record_of_a_destroyed_allocation_is_used_again_unless_something_refers_to_it() {
+        let mut records = Records::default();
+        let make = |handle| Allocation::without_memory(handle, 8);
+        let first = records.add_allocation(None, make);
+        records.allocation(first).unwrap().set_resident(0x1000);
+        let packet = Arc::downgrade(records.allocation(first).unwrap());
+        records.remove_allocation(first, &mut RemovedHandles::default());
+        assert!(packet.upgrade().is_none(), "a packet finds it destroyed");
+        let second = records.add_allocation(None, make);
+        let place = Arc::as_ptr(records.allocation(second).unwrap());
+        records.allocation(second).unwrap().set_resident(0x2000);
+        records.remove_allocation(second, &mut RemovedHandles::default());
+        let third = records.add_allocation(None, |handle| Allocation::without_memory(handle, 16));
+        let third = records.allocation(third).unwrap();
+        assert_eq!(Arc::as_ptr(third), place);
+        assert_eq!((third.size(), third.address(), third.was_resident()), (16, None, false));
+    }
+
+    #[test]
     fn a_number_that_is_used_again_is_not_the_old_allocation() {
         let mut records = records();
         let make = |handle| Allocation::with_memory(handle, 8);
         let first = records.add_allocation(None, make);
-        let view = records.view(10, NAME, first).unwrap();
-        let view = records.add_view(None, view);
+        let view = records.add_view(None, 10, NAME, first).unwrap();
         assert_eq!((records.size_of(view), meant(&records, 11)), (Ok(8), Ok(8)));
         let mut completions = RemovedHandles::default();
         records.remove_allocation(first, &mut completions);

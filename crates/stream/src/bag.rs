@@ -194,8 +194,7 @@ impl Services {
         item: usize,
         has_free_routine: bool,
     ) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         let (device, place) = (self.device, "KsAddItemToObjectBag");
         stream.judge_bag(&state, bag, device, place)?;
         let of = owner(bag, device).subject();
@@ -219,12 +218,11 @@ impl Services {
 
     /// Removes an item from a bag (`KsRemoveItemFromObjectBag`), and frees it if requested.
     pub fn remove_from_bag(&self, bag: BagOwner, item: usize, free: bool) -> DriverResult<()> {
-        let stream = self.stream()?;
         let (device, place) = (self.device, "KsRemoveItemFromObjectBag");
         let owner = owner(bag, device);
         let of = owner.subject();
         let (it, driver, memory) = {
-            let mut state = stream.state.lock();
+            let (stream, mut state) = self.lock_state()?;
             stream.judge_bag(&state, bag, device, place)?;
             let list = state.bags.items.get_mut(&bag).ok_or(DriverError::Invalid)?;
             let at = list
@@ -264,8 +262,7 @@ impl Services {
     /// The bags that hold an item, once for each time it was added.
     pub fn bags_containing(&self, item: usize) -> Vec<BagOwner> {
         // The driver may outlive the stream.
-        let Ok(stream) = self.stream() else { return Vec::new() };
-        let state = stream.state.lock();
+        let Ok((_, state)) = self.lock_state() else { return Vec::new() };
         let mine = |bag_item: &&BagItem| (bag_item.device, bag_item.pointer) == (self.device, item);
         let all = state.bags.items.iter();
         all.flat_map(|(bag, items)| items.iter().filter(mine).map(|_| *bag)).collect()
@@ -274,8 +271,7 @@ impl Services {
     /// The items of a bag, in order, and whether a routine of the driver frees each.
     pub fn items_of(&self, bag: BagOwner) -> Vec<(usize, bool)> {
         // The driver may outlive the stream.
-        let Ok(stream) = self.stream() else { return Vec::new() };
-        let state = stream.state.lock();
+        let Ok((_, state)) = self.lock_state() else { return Vec::new() };
         let items = state.bags.items.get(&bag);
         items
             .into_iter()
@@ -286,18 +282,18 @@ impl Services {
 
     /// Creates a bag (`KsAllocateObjectBag`): the driver frees it.
     pub fn create_bag(&self) -> DriverResult<BagOwner> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (_, mut state) = self.lock_state()?;
         Ok(BagOwner::Allocated(state.bags.allocated.insert(DriverBag { device: self.device })))
     }
 
     /// Frees a bag that the driver created, with all its items (`KsFreeObjectBag`).
     pub fn free_bag(&self, bag: BagOwner) -> DriverResult<()> {
-        let stream = self.stream()?;
         let BagOwner::Allocated(own) = bag else { return Err(DriverError::Invalid) };
-        if !stream.state.lock().bags.allocated.contains(own) {
+        let (stream, state) = self.lock_state()?;
+        if !state.bags.allocated.contains(own) {
             return Err(DriverError::Invalid);
         }
+        drop(state);
         At::at_current_irql(&*self.host, |at| match at {
             At::Passive(at) => {
                 stream.empty_bag(at, self.device, bag);

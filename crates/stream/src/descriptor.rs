@@ -153,6 +153,21 @@ impl fmt::Display for PinFlag {
     }
 }
 
+/// The flags of a pin, as a set of bits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PinFlagSet(u32);
+
+impl PinFlagSet {
+    pub(crate) fn new(flags: &[PinFlag]) -> Self {
+        Self(flags.iter().fold(0, |set, flag| set | 1 << *flag as u32))
+    }
+
+    #[inline]
+    pub(crate) fn contains(self, flag: PinFlag) -> bool {
+        self.0 & 1 << flag as u32 != 0
+    }
+}
+
 /// Flags that exclude each other.
 const EXCLUSIVE_FLAGS: [(PinFlag, PinFlag); 5] = [
     (PinFlag::CriticalProcessing, PinFlag::HypercriticalProcessing),

@@ -175,7 +175,7 @@ impl Stream {
     }
 
     fn new_driver(self: &Arc<Self>, device: DeviceId, setup: &DriverSetup) -> Arc<Driver> {
-        let (stream, host, log) = (Arc::downgrade(self), self.host.clone(), self.log.clone());
+        let (stream, host, log) = (self.clone(), self.host.clone(), self.log.clone());
         let memory = setup.memory.clone();
         let services = Services { stream: stream.clone(), device, memory, host, log };
         Arc::new(Driver {
@@ -430,19 +430,17 @@ impl Services {
     /// Creates another filter factory (`KsCreateFilterFactory`), with the device mutex held.
     /// Returns its number.
     pub fn create_factory(&self, descriptor: FilterDescriptor) -> DriverResult<u32> {
-        let stream = self.stream()?;
         let subject = self.device.subject();
-        let held = {
-            let state = stream.state.lock();
-            state.holds_mutex(current_thread(), KsMutex::Device(subject))
-        };
+        let (stream, state) = self.lock_state()?;
+        let held = state.holds_mutex(current_thread(), KsMutex::Device(subject));
+        drop(state);
         let broken = (!held)
             .then(|| format!("a filter factory of {subject} was made without the device mutex"));
         stream.judge(RuleId::KS_DEV_003, subject, "KsCreateFilterFactory", broken);
         if !held || stream.check_descriptor(subject, &descriptor).is_err() {
             return Err(DriverError::Invalid);
         }
-        let mut state = stream.state.lock();
+        let (_, mut state) = self.lock_state()?;
         let device = state.devices.get_mut(self.device).ok_or(DriverError::Invalid)?;
         device.factories.push(Arc::new(descriptor));
         u32::try_from(device.factories.len() - 1).map_err(|_| DriverError::NoMemory)
@@ -450,8 +448,7 @@ impl Services {
 
     /// The filters of the device (`KsGetFirstChild`), with the device mutex held.
     pub fn filters(&self) -> DriverResult<Vec<FilterId>> {
-        let stream = self.stream()?;
-        let state = stream.state.lock();
+        let (stream, state) = self.lock_state()?;
         stream.judge_enumeration(&state, KsMutex::Device(self.device.subject()))?;
         let mine = state.filters.iter().filter(|(_, it)| it.device == self.device);
         Ok(mine.map(|(number, _)| number).collect())

@@ -19,7 +19,7 @@ use flight::{
     Subject, Support, current_thread, resume_internal_error,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// What an entry may return besides success.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ impl Entry {
 pub(crate) struct Driver {
     pub(crate) minidriver: Arc<dyn Minidriver>,
     pub(crate) services: Arc<Services>,
-    pub(crate) stream: Weak<Stream>,
+    pub(crate) stream: Arc<Stream>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) log: Arc<Log>,
     pub(crate) device: DeviceId,
@@ -244,22 +244,21 @@ impl Driver {
         self.call(Entry::PinClose, at, pin.pin, |it, at: &mut Passive| it.close_pin(at, pin, word))
     }
 
-    /// Called for every frame, so `then` runs under the lock that is taken anyway.
-    pub(crate) fn process_pin(
+    /// Called for every frame, so the state is locked when it returns, as at the end of any call.
+    pub(crate) fn process_pin<'a>(
         &self,
-        stream: &Stream,
+        stream: &'a Stream,
         at: &mut Passive,
-        state: StateGuard<'_, StreamState>,
+        state: StateGuard<'a, StreamState>,
         (pin, dispatch): (&PinView, bool),
-        then: impl FnOnce(&mut StreamState, DriverResult<()>),
-    ) {
+    ) -> (StateGuard<'a, StreamState>, DriverResult<()>) {
         let call = (Entry::PinProcess, pin.pin.into());
         if dispatch {
             let body = |entry: &dyn Minidriver, _: &mut Dispatch| entry.process_pin(pin);
-            self.call_with_result((stream, state), at, call, body, then);
+            self.call_locked((stream, state), at, call, body)
         } else {
             let body = |entry: &dyn Minidriver, _: &mut Passive| entry.process_pin(pin);
-            self.call_with_result((stream, state), at, call, body, then);
+            self.call_locked((stream, state), at, call, body)
         }
     }
 
@@ -441,23 +440,19 @@ impl Driver {
         about: impl Into<ObjectId>,
         body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
     ) -> DriverResult<T> {
-        // The class driver is the caller, so it exists.
-        let stream = self.stream.upgrade().ok_or(DriverError::Invalid)?;
-        let state = stream.state.lock();
+        let stream = &*self.stream;
         let call = (entry, about.into());
-        self.call_with_result((&stream, state), at, call, body, |_, answer| answer)
+        self.call_locked((stream, stream.state.lock()), at, call, body).1
     }
 
-    /// The same with the kernel's state locked, which is unlocked during the call; runs `then` on
-    /// the result before the state is unlocked again.
-    fn call_with_result<L: Level, T, R>(
+    /// The same with the class driver's state locked, before and after the call.
+    fn call_locked<'a, L: Level, T>(
         &self,
-        (stream, mut state): (&Stream, StateGuard<'_, StreamState>),
+        (stream, mut state): (&'a Stream, StateGuard<'a, StreamState>),
         at: &mut Passive,
         (entry, about): (Entry, ObjectId),
         body: impl FnOnce(&dyn Minidriver, &mut L) -> DriverResult<T>,
-        then: impl FnOnce(&mut StreamState, DriverResult<T>) -> R,
-    ) -> R {
+    ) -> (StateGuard<'a, StreamState>, DriverResult<T>) {
         let funnel = Funnel { host: &*self.host, log: &self.log, pool: None };
         let thread = current_thread();
         // Other threads look for calls about pointers only, and such a call begins when its pointer
@@ -501,8 +496,8 @@ impl Driver {
         let body = |at: &mut L| body(&*self.minidriver, at);
         let scope = CallScope { name: entry.name(), ..CallScope::default() };
         match funnel.call(at, scope, before, body, after) {
-            Ok((result, mut stream_state)) => then(&mut stream_state, result),
-            Err(missing) => then(&mut stream.state.lock(), Err(missing)),
+            Ok((result, state)) => (state, result),
+            Err(missing) => (stream.state.lock(), Err(missing)),
         }
     }
 }

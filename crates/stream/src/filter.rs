@@ -213,8 +213,7 @@ impl Stream {
 impl Services {
     /// A filter of the device, as it is now.
     pub fn filter_view(&self, filter: FilterId) -> Option<FilterView> {
-        let stream = self.stream().ok()?;
-        let state = stream.state.lock();
+        let (_, state) = self.lock_state().ok()?;
         state.filters.get(filter).filter(|filter| filter.device == self.device)?;
         Some(state.filter_view(filter))
     }
@@ -222,18 +221,15 @@ impl Services {
     /// Creates another pin factory of one filter (`KsFilterCreatePinFactory`), with the control
     /// mutex held. Returns its number.
     pub fn create_pin_factory(&self, filter: FilterId, pin: PinDescriptor) -> DriverResult<u32> {
-        let stream = self.stream()?;
-        let mut whole = {
-            let state = stream.state.lock();
-            let it = state.filters.get(filter).filter(|filter| filter.device == self.device);
-            let whole = FilterDescriptor::clone(&it.ok_or(DriverError::Invalid)?.descriptor);
-            stream.judge_enumeration(&state, KsMutex::Control(filter.subject()))?;
-            whole
-        };
+        let (stream, state) = self.lock_state()?;
+        let it = state.filters.get(filter).filter(|filter| filter.device == self.device);
+        let mut whole = FilterDescriptor::clone(&it.ok_or(DriverError::Invalid)?.descriptor);
+        stream.judge_enumeration(&state, KsMutex::Control(filter.subject()))?;
+        drop(state);
         whole.pins.push(pin);
         let number = u32::try_from(whole.pins.len() - 1).map_err(|_| DriverError::NoMemory)?;
         stream.check_descriptor(filter.subject(), &whole).map_err(|_| DriverError::Invalid)?;
-        let mut state = stream.state.lock();
+        let (_, mut state) = self.lock_state()?;
         // It may have been closed: the state was unlocked while the descriptor was judged.
         let it = state.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
         it.descriptor = Arc::new(whole);

@@ -5,7 +5,7 @@
 //! 1. A frame is in one location. It leaves the queue when the edges have passed it, and is
 //!    completed when no clone points to it any more.
 
-use crate::descriptor::{Flow, PinFlag};
+use crate::descriptor::PinFlag;
 use crate::error::StreamError;
 use crate::pin::Pin;
 use crate::pointer::{PointerKind, StreamPointer};
@@ -14,7 +14,7 @@ use crate::stream_state::StreamState;
 use crate::types::{
     AllocatorId, DeviceId, DriverFrame, FrameId, Header, PinId, PinState, PointerId,
 };
-use flight::{Component, EventKind, Passive, RuleId, Subject, WaitResult};
+use flight::{Component, EventKind, Passive, RuleId, Slab, Subject, WaitResult};
 
 /// A frame.
 pub struct Frame {
@@ -71,16 +71,9 @@ impl Frame {
     }
 }
 
-/// What is wrong with the number of used bytes in a frame's header: too many, or none although the
-/// frame was written.
-#[cold]
-fn describe_used(subject: Subject, used: u32, bytes: u32) -> String {
-    if used > bytes {
-        format!("the header of {subject} reports {used} used bytes of {bytes}")
-    } else {
-        format!("{subject} was written, but its header reports no used bytes")
-    }
-}
+/// Up to so many bytes are copied with the state locked, which takes less time than to count a
+/// reference to the memory.
+const SHORT_COPY: usize = 4096;
 
 /// A frame that a client has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,25 +119,34 @@ impl StreamState {
 
 impl Stream {
     /// Puts a frame into its pin's queue.
-    #[inline]
     pub(crate) fn enqueue_frame(&self, stream_state: &mut StreamState, frame: FrameId) {
-        let it = &mut stream_state.frames[frame];
+        let StreamState { frames, pins, pointers, .. } = stream_state;
+        let it = &mut frames[frame];
+        let pin = it.pin;
+        if self.enqueue_found_frame((frame, it), &mut pins[pin], pointers) {
+            self.request_processing(stream_state, pin);
+        }
+    }
+
+    /// The same, of a frame and its pin that are found. Returns whether that starts processing.
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
+    fn enqueue_found_frame(
+        &self,
+        (frame, it): (FrameId, &mut Frame),
+        at: &mut Pin,
+        pointers: &mut Slab<StreamPointer>,
+    ) -> bool {
         it.location = FrameLocation::Queued;
         it.cancel_requested = false;
         it.written = false;
-        let (pin, fresh) = (it.pin, it.header);
-        let at = &mut stream_state.pins[pin];
-        if at.descriptor.flow == Flow::Out {
+        let pin = it.pin;
+        if at.flows_out {
             it.header = Header::default();
-        } else {
-            it.header = fresh;
         }
         at.queue.push_back(frame);
-        let every = at.descriptor.has_flag(PinFlag::InitiateProcessingOnEveryArrival);
-        let initiates = !at.descriptor.has_flag(PinFlag::DoNotInitiateProcessing);
-        self.log_event(frame.subject(), || EventKind::FrameQueued { pin: pin.subject() });
+        self.log_event(frame.subject(), move || EventKind::FrameQueued { pin: pin.subject() });
         let (leading, trailing) = (at.leading, at.trailing);
-        let pointers = &mut stream_state.pointers;
         let mut set_free_edge = |edge: PointerId| {
             let pointer = &mut pointers[edge];
             let free = pointer.frame.is_none();
@@ -157,9 +159,8 @@ impl Stream {
         if let Some(trailing) = trailing {
             set_free_edge(trailing);
         }
-        if initiates && (fell || every) {
-            Self::request_processing(stream_state, pin);
-        }
+        let initiates = !at.has_flag(PinFlag::DoNotInitiateProcessing);
+        initiates && (fell || at.has_flag(PinFlag::InitiateProcessingOnEveryArrival))
     }
 
     /// Sets a pointer to the beginning of a frame.
@@ -184,7 +185,7 @@ impl Stream {
         frame: Option<(FrameId, &Frame)>,
     ) {
         pin.move_count += 1;
-        let out = pin.descriptor.flow == Flow::Out;
+        let out = pin.flows_out;
         let room = |(_, it): (FrameId, &Frame)| if out { it.bytes } else { it.header.data_used };
         it.frame = frame.map(|(frame, _)| frame);
         it.offset = 0;
@@ -193,28 +194,26 @@ impl Stream {
             it.locked = false;
         }
         let frame = frame.map(|(frame, _)| frame.subject());
-        self.log_event(pointer.subject(), || EventKind::PointerMoved { frame });
+        self.log_event(pointer.subject(), move || EventKind::PointerMoved { frame });
     }
 
-    /// An edge has passed a frame: if no other edge has to, the frame leaves the queue.
+    /// An edge has passed a frame: if no other edge has to, the frame leaves the queue. Returns
+    /// whether the frame was completed.
+    #[inline]
     pub(crate) fn leave_frame(
         &self,
-        stream_state: &mut StreamState,
-        frame: FrameId,
+        (frame, it): (FrameId, &mut Frame),
+        pin: &mut Pin,
         edge: PointerKind,
-    ) {
-        let it = &mut stream_state.frames[frame];
-        let pin = &mut stream_state.pins[it.pin];
+    ) -> bool {
         let name = if edge == PointerKind::Leading { "leading" } else { "trailing" };
-        self.log_event(frame.subject(), || EventKind::FramePassed { edge: name.into() });
+        self.log_event(frame.subject(), move || EventKind::FramePassed { edge: name.into() });
         if edge == PointerKind::Leading && pin.trailing.is_some() {
-            return;
+            return false;
         }
         pin.dequeue(frame);
         it.location = FrameLocation::Cloned;
-        if self.try_complete(frame, it, pin) {
-            self.wake_all(stream_state);
-        }
+        self.try_complete(frame, it, pin)
     }
 
     /// Completes a frame that no pointer refers to.
@@ -229,7 +228,7 @@ impl Stream {
     /// Completes a frame of a pin, if no pointer refers to it. Returns whether it did.
     #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
     #[inline(always)]
-    fn try_complete(&self, frame: FrameId, it: &mut Frame, of: &mut Pin) -> bool {
+    pub(crate) fn try_complete(&self, frame: FrameId, it: &mut Frame, of: &mut Pin) -> bool {
         if it.location != FrameLocation::Cloned || it.clones > 0 {
             return false;
         }
@@ -239,34 +238,45 @@ impl Stream {
         // A frame given up on the way to stop carries no data.
         if it.cancel_requested || stops {
             it.location = FrameLocation::Idle;
-            self.log.emit(subject, || EventKind::FrameCancelled {});
+            self.log_event(subject, move || EventKind::FrameCancelled {});
             return true;
         }
         it.location = FrameLocation::Completed;
         let (header, bytes, written) = (it.header, it.bytes, it.written);
-        if of.descriptor.flow == Flow::Out {
-            let maps = of.descriptor.has_flag(PinFlag::GenerateMappings);
+        if of.flows_out {
+            let maps = of.has_flag(PinFlag::GenerateMappings);
             let empty = header.data_used == 0 && written && !maps && client >= PinState::Pause;
-            let broken = if header.data_used > bytes || empty {
-                Some(describe_used(subject, header.data_used, bytes))
+            if header.data_used > bytes || empty {
+                self.report_used(subject, header.data_used, bytes);
             } else {
-                None
-            };
-            self.judge(RuleId::KS_PTR_014, subject, "KSSTREAM_HEADER.DataUsed", broken);
+                self.count_kept([RuleId::KS_PTR_014]);
+            }
         }
         of.completed.push_back(frame);
         let Header { time, duration, data_used: used, end_of_stream: end, discontinuity } = header;
-        self.log_event(subject, || {
+        self.log_event(subject, move || {
             let now = self.host.now();
             EventKind::FrameDone { used, time, duration, end, discontinuity, now }
         });
         true
     }
 
+    /// Reports the number of used bytes in a frame's header: too many, or none although the frame
+    /// was written.
+    #[cold]
+    fn report_used(&self, subject: Subject, used: u32, bytes: u32) {
+        let broken = if used > bytes {
+            format!("the header of {subject} reports {used} used bytes of {bytes}")
+        } else {
+            format!("{subject} was written, but its header reports no used bytes")
+        };
+        self.judge(RuleId::KS_PTR_014, subject, "KSSTREAM_HEADER.DataUsed", Some(broken));
+    }
+
     /// Queues the free frames of a pin, which makes work available. Frames of a pin with inward
     /// data flow stay free; injected frames belong to their driver.
     pub(crate) fn queue_idle_frames(&self, stream_state: &mut StreamState, pin: PinId) {
-        let out = stream_state.pins[pin].descriptor.flow == Flow::Out;
+        let out = stream_state.pins[pin].flows_out;
         let empty =
             |frame: &Frame| frame.location == FrameLocation::Idle && frame.injected.is_none();
         let home = stream_state.frames_of(pin).filter(|(_, it)| out && empty(it));
@@ -299,7 +309,7 @@ impl Stream {
             };
             let it = &mut stream_state.frames[frame];
             it.location = FrameLocation::Delivered;
-            self.log_event(frame.subject(), || EventKind::FrameTaken {});
+            self.log_event(frame.subject(), move || EventKind::FrameTaken {});
             Some(Ok(ClientFrame { frame, header: it.header }))
         });
         match done {
@@ -326,37 +336,43 @@ impl Stream {
         offset: u32,
         into: &mut [u8],
     ) -> Result<(), StreamError> {
-        let (word, memory) = {
-            let stream_state = self.state.lock();
-            let it = stream_state
-                .frames
-                .get(frame)
-                .filter(|frame| frame.location == FrameLocation::Delivered);
-            let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
-            (it.address, stream_state.devices[stream_state.pins[it.pin].device].memory.clone())
+        let stream_state = self.state.lock();
+        let it = stream_state.frames.get(frame);
+        let it = it.filter(|frame| frame.location == FrameLocation::Delivered);
+        let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
+        let (word, device) = (it.address, stream_state.pins[it.pin].device);
+        let memory = &stream_state.devices[device].memory;
+        let read = if into.len() <= SHORT_COPY {
+            memory.read(word, offset, into)
+        } else {
+            let memory = memory.clone();
+            drop(stream_state);
+            memory.read(word, offset, into)
         };
-        let read = memory.read(word, offset, into);
         if read { Ok(()) } else { Err(StreamError::NotFound(frame.subject())) }
     }
 
     /// Gives a frame back: it is filled again, as long as the pin has frames to fill.
     pub fn return_frame(&self, at: &mut Passive, frame: FrameId) -> Result<(), StreamError> {
         let injected = {
-            let mut stream_state = self.state.lock();
-            let it = stream_state
-                .frames
-                .get_mut(frame)
-                .filter(|frame| frame.location == FrameLocation::Delivered);
+            let stream_state = &mut *self.state.lock();
+            let StreamState { frames, pins, pointers, jobs, .. } = &mut *stream_state;
+            let it =
+                frames.get_mut(frame).filter(|frame| frame.location == FrameLocation::Delivered);
             let it = it.ok_or_else(|| StreamError::NotFound(frame.subject()))?;
             it.location = FrameLocation::Idle;
-            self.log_event(frame.subject(), || EventKind::FrameReturned {});
+            self.log_event(frame.subject(), move || EventKind::FrameReturned {});
             let (pin, injected) = (it.pin, it.injected.is_some());
-            let of = &stream_state.pins[pin];
+            let of = &mut pins[pin];
             let flows = of.client_state >= PinState::Pause && of.device_state >= PinState::Pause;
-            if flows && of.descriptor.flow == Flow::Out && !injected {
-                self.enqueue_frame(&mut stream_state, frame);
+            if flows
+                && of.flows_out
+                && !injected
+                && self.enqueue_found_frame((frame, it), of, pointers)
+            {
+                self.request_of((pin, of), jobs);
             }
-            self.wake_all(&mut stream_state);
+            self.wake_all(stream_state);
             injected.then_some(pin)
         };
         if let Some(pin) = injected {
@@ -379,7 +395,7 @@ impl Stream {
             let Some(it) = stream_state.pins.get(pin) else {
                 return Some(Err(StreamError::NotFound(pin.subject())));
             };
-            if it.descriptor.flow == Flow::Out {
+            if it.flows_out {
                 return Some(Err(StreamError::WrongDirection));
             }
             if it.client_state < PinState::Acquire

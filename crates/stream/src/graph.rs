@@ -4,14 +4,14 @@ use crate::descriptor::Format;
 use crate::error::StreamError;
 use crate::frame::ClientFrame;
 use crate::framing::{Framing, FramingRequest};
-use crate::stream::Stream;
+use crate::stream::{Stream, StreamOwner};
 use crate::types::{DeviceId, FilterId, Header, PinId, PinState};
 use flight::Passive;
 use std::sync::Arc;
 
 /// An open filter with a pin that is connected to a built-in sink.
 pub struct Graph {
-    stream: Arc<Stream>,
+    stream: Arc<StreamOwner>,
     /// The filter.
     pub filter: FilterId,
     /// Its pin.
@@ -50,7 +50,7 @@ impl Graph {
     /// Opens the first filter of a device and connects its first pin. On failure, everything done
     /// before is undone.
     pub fn open(
-        stream: &Arc<Stream>,
+        stream: &Arc<StreamOwner>,
         at: &mut Passive,
         device: DeviceId,
         format: &Format,

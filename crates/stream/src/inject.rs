@@ -10,9 +10,9 @@ impl Services {
     /// Sets a pin to get its frames from the driver (`KsPinRegisterFrameReturnCallback`), before it
     /// leaves stop.
     pub fn inject_frames(&self, pin: PinId) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "KsPinRegisterFrameReturnCallback");
-        let mut stream_state = stream.state.lock();
-        self.find_pin(&stream_state, pin, place)?;
+        let place = "KsPinRegisterFrameReturnCallback";
+        let (stream, mut stream_state) = self.lock_state()?;
+        self.find_pin(&stream_state.pins, pin, place)?;
         let it = &mut stream_state.pins[pin];
         let stopped = it.client_state == PinState::Stop && it.device_state == PinState::Stop;
         let broken = (!stopped).then(|| {
@@ -40,9 +40,9 @@ impl Services {
         header: Header,
         context: usize,
     ) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "KsPinSubmitFrame");
-        let mut stream_state = stream.state.lock();
-        self.find_pin(&stream_state, pin, place)?;
+        let place = "KsPinSubmitFrame";
+        let (stream, mut stream_state) = self.lock_state()?;
+        self.find_pin(&stream_state.pins, pin, place)?;
         let it = &stream_state.pins[pin];
         let broken = if !it.injects_frames {
             Some(format!("a frame was submitted to {}, which does not inject", pin.subject()))

@@ -27,6 +27,7 @@ mod frame;
 mod framing;
 mod graph;
 mod inject;
+mod jobs;
 mod live_objects;
 mod memory;
 mod minidriver;
@@ -42,6 +43,7 @@ mod services;
 mod stream;
 mod stream_state;
 mod types;
+mod work_hint;
 
 #[cfg(test)]
 mod tests;
@@ -54,7 +56,7 @@ pub use frame::ClientFrame;
 pub use framing::FramingRequest;
 pub use graph::{Graph, ReceivedFrame};
 pub use power::PowerUpOrder;
-pub use stream::Stream;
+pub use stream::{Stream, StreamOwner};
 
 // The ids of objects, and the state of pins and frames.
 pub use types::{

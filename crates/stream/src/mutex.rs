@@ -16,6 +16,7 @@ use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DriverError, DriverResult};
 use flight::{At, CallGuard, EventKind, Irql, Passive, RuleId, Subject, current_thread};
+use std::num::NonZeroU32;
 
 /// A mutex, by the object that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,15 +29,24 @@ pub enum KsMutex {
     Processing(Subject),
 }
 
+/// The number of a call of a driver. It is not zero, so that an owner fits into a register.
+type CallNumber = NonZeroU32;
+
 /// The call number for a driver's own threads, which are in no call.
-const NO_CALL: u32 = 0;
+const NO_CALL: CallNumber = CallNumber::MAX;
+
+/// A call number from an event.
+#[inline]
+fn call_number(number: u32) -> CallNumber {
+    CallNumber::new(number).unwrap_or(NO_CALL)
+}
 
 /// The owner of a mutex.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner {
     pub(crate) thread: u32,
     /// The call in which a driver acquired it.
-    pub(crate) call: Option<u32>,
+    pub(crate) call: Option<CallNumber>,
 }
 
 impl Owner {
@@ -64,12 +74,13 @@ impl MutexOwners {
         self.held.iter()
     }
 
+    #[inline]
     fn get(&self, mutex: KsMutex) -> Option<&Owner> {
         self.iter().find(|(it, _)| *it == mutex).map(|(_, owner)| owner)
     }
 
     /// The first mutex that a driver acquired in a call.
-    fn acquired_in_call(&self, call: u32) -> Option<KsMutex> {
+    fn acquired_in_call(&self, call: CallNumber) -> Option<KsMutex> {
         self.iter().find(|(_, it)| it.call == Some(call)).map(|(mutex, _)| *mutex)
     }
 
@@ -81,17 +92,36 @@ impl MutexOwners {
     }
 
     /// Ends the last nested acquire in a call. Returns its mutex, if there was one.
-    fn end_nested_in_call(&mut self, call: u32) -> Option<KsMutex> {
+    fn end_nested_in_call(&mut self, call: CallNumber) -> Option<KsMutex> {
         let last = self.nested.iter().rposition(|(_, owner)| owner.call == Some(call))?;
         Some(self.nested.remove(last).0)
     }
 
+    #[inline]
     fn insert(&mut self, mutex: KsMutex, owner: Owner) {
+        if self.held.is_empty() {
+            self.held.push((mutex, owner));
+        } else {
+            self.insert_between(mutex, owner);
+        }
+    }
+
+    #[cold]
+    fn insert_between(&mut self, mutex: KsMutex, owner: Owner) {
         let place = self.held.partition_point(|(it, _)| *it < mutex);
         self.held.insert(place, (mutex, owner));
     }
 
+    #[inline]
     fn remove(&mut self, mutex: KsMutex) -> Option<Owner> {
+        match self.held.pop_if(|(it, _)| *it == mutex) {
+            Some((_, owner)) => Some(owner),
+            None => self.remove_between(mutex),
+        }
+    }
+
+    #[cold]
+    fn remove_between(&mut self, mutex: KsMutex) -> Option<Owner> {
         let place = self.held.iter().position(|(it, _)| *it == mutex)?;
         Some(self.held.remove(place).1)
     }
@@ -108,7 +138,11 @@ impl KsMutex {
 
     /// Its name in events.
     pub fn name(self) -> &'static str {
-        ["device", "control", "processing"][self.rank() as usize]
+        match self {
+            KsMutex::Device(_) => "device",
+            KsMutex::Control(_) => "control",
+            KsMutex::Processing(_) => "processing",
+        }
     }
 
     /// The object it belongs to.
@@ -197,7 +231,7 @@ impl Stream {
         &self,
         at: &mut Passive,
         mutex: KsMutex,
-        call: Option<u32>,
+        call: Option<CallNumber>,
     ) -> Result<(), StreamError> {
         let owner = Owner { thread: current_thread(), call };
         let what = |_: &StreamState| format!("the {} mutex of {}", mutex.name(), mutex.owner());
@@ -207,7 +241,8 @@ impl Stream {
     }
 
     /// Acquires a mutex if it is free. Returns whether it did.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
     pub(crate) fn try_acquire(
         &self,
         state: &mut StreamState,
@@ -218,24 +253,28 @@ impl Stream {
             return false;
         }
         state.mutexes.insert(mutex, owner);
-        let (lock, by) = (mutex.name(), owner.name());
-        self.log_event(mutex.owner(), || EventKind::KsLocked { lock: lock.into(), by: by.into() });
+        self.log_event(mutex.owner(), move || EventKind::KsLocked {
+            lock: mutex.name().into(),
+            by: owner.name().into(),
+        });
         true
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
     pub(crate) fn release(&self, state: &mut StreamState, mutex: KsMutex) {
         if let Some(owner) = state.mutexes.remove(mutex) {
-            let (lock, by) = (mutex.name(), owner.name());
-            self.log_event(mutex.owner(), || EventKind::KsUnlocked {
-                lock: lock.into(),
-                by: by.into(),
+            self.log_event(mutex.owner(), move || EventKind::KsUnlocked {
+                lock: mutex.name().into(),
+                by: owner.name().into(),
             });
             self.wake_all(state);
         }
     }
 
     /// Ends a call to a driver.
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
     pub(crate) fn end_call(&self, state: &mut StreamState, thread: u32, number: u32, entry: Entry) {
         // Mostly it is the newest call of all threads.
         let over = state.active_calls.pop_if(|newest| newest.thread == thread).or_else(|| {
@@ -245,6 +284,7 @@ impl Stream {
         if over.is_some_and(|active_call| active_call.pin.is_some()) {
             self.wake_all(state); // A thread that stops the pin may wait for that.
         }
+        let number = call_number(number);
         while let Some(mutex) = state.mutexes.end_nested_in_call(number) {
             self.judge_kept(mutex, entry);
         }
@@ -271,11 +311,11 @@ impl Services {
     /// Acquires a mutex, and waits for it (`KsAcquireDevice`, `KsAcquireControl`,
     /// `KsFilterAcquireProcessingMutex`, `KsPinAcquireProcessingMutex`).
     pub fn acquire(&self, mutex: KsMutex) -> DriverResult<()> {
-        let stream = self.stream()?;
         let (thread, place) = (current_thread(), "KsAcquireControl");
         let level = self.host.irql();
+        let stream = &*self.stream;
         let call = {
-            let mut state = stream.state.lock();
+            let (_, mut state) = self.lock_state()?;
             let inside = state.active_call(thread);
             let name = inside.map_or("the driver", |active_call| active_call.entry.name());
             let (lock, of) = (mutex.name(), mutex.owner());
@@ -328,7 +368,7 @@ impl Services {
             if refused || cancels {
                 return Err(DriverError::Deadlock);
             }
-            let number = CallGuard::current().map_or(NO_CALL, |call| call.number);
+            let number = CallGuard::current().map_or(NO_CALL, |call| call_number(call.number));
             let call = inside.map_or(NO_CALL, |_| number);
             if nests {
                 state.mutexes.nested.push((mutex, Owner { thread, call: Some(call) }));
@@ -336,15 +376,14 @@ impl Services {
             }
             call
         };
-        self.wait_in_call(&stream, |at| {
+        self.wait_in_call(stream, |at| {
             stream.acquire(at, mutex, Some(call)).map_err(|_| DriverError::Deadlock)
         })
     }
 
     /// Releases it (`KsReleaseDevice`, `KsReleaseControl`).
     pub fn release(&self, mutex: KsMutex) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         let (thread, of) = (current_thread(), mutex.owner());
         if state.mutexes.end_nested(mutex, thread) {
             return Ok(());

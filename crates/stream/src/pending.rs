@@ -76,8 +76,7 @@ impl Stream {
 impl Services {
     /// Marks the request of a filter or pin as pending (`IoMarkIrpPending`).
     pub fn mark_pending(&self, of: Subject) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (_, mut state) = self.lock_state()?;
         state.pending.get_mut(&of).ok_or(DriverError::Invalid)?.marked = true;
         Ok(())
     }
@@ -90,8 +89,7 @@ impl Services {
         answer: DriverResult<()>,
         driver_handle: usize,
     ) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         let it =
             state.pending.get_mut(&of).filter(|request| request.marked && request.result.is_none());
         let broken =

@@ -2,7 +2,7 @@
 
 use crate::allocator::AllocatorOwner;
 use crate::bag::BagOwner;
-use crate::descriptor::{Flow, Format, PinDescriptor, PinFlag};
+use crate::descriptor::{Flow, Format, PinDescriptor, PinFlag, PinFlagSet};
 use crate::driver_calls::{Driver, Entry};
 use crate::error::StreamError;
 use crate::framing::{Framing, FramingForm, FramingItem, FramingRequest, negotiate};
@@ -17,7 +17,7 @@ use crate::types::{
     AllocatorId, DeviceId, DriverError, DriverPin, DriverResult, FilterId, FrameId, PinId,
     PinState, PointerId,
 };
-use flight::{EventKind, Passive, RuleId, current_thread};
+use flight::{EventKind, Passive, RuleId, Slab, current_thread};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -28,6 +28,10 @@ pub struct Pin {
     pub(crate) filter: FilterId,
     pub(crate) factory: u32,
     pub(crate) descriptor: Arc<PinDescriptor>,
+    /// The descriptor's flags, flow and process routine, which every frame reads.
+    pub(crate) flags: PinFlagSet,
+    pub(crate) flows_out: bool,
+    pub(crate) has_process_routine: bool,
     /// Its filter processes it, together with its other pins.
     pub(crate) filter_centric: bool,
     /// Its framing: the descriptor's, or as edited by its driver.
@@ -64,8 +68,8 @@ pub struct Pin {
     pub(crate) injects_frames: bool,
     /// It ran when its device went to sleep.
     pub(crate) runs_after_power_up: bool,
-    /// The last call of its process routine, if there was one.
-    pub(crate) process_call: Option<Arc<ProcessCall>>,
+    /// The last call of its process routine, if there was one and it has returned.
+    pub(crate) process_call: Option<Box<ProcessCall>>,
 }
 
 /// The agreed framing of a connection.
@@ -91,6 +95,20 @@ impl Pin {
             client_state: self.client_state,
             device_state: self.device_state,
         }
+    }
+
+    /// Whether it has a flag.
+    #[inline]
+    pub(crate) fn has_flag(&self, flag: PinFlag) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// The queued frame after another one, which is nearly always the first one.
+    #[inline]
+    pub(crate) fn queued_after(&self, frame: FrameId) -> Option<FrameId> {
+        let first = self.queue.front() == Some(&frame);
+        let place = if first { 0 } else { self.queue.iter().position(|it| *it == frame)? };
+        self.queue.get(place + 1).copied()
     }
 
     /// Removes a frame from the queue: nearly always the first one.
@@ -145,11 +163,11 @@ impl Stream {
                 let blocks_allocated = EventKind::PinCreated {
                     filter: filter.subject(),
                     factory,
-                    out: it.descriptor.flow == Flow::Out,
+                    out: it.flows_out,
                     has_context: own.is_some(),
                     possible: it.descriptor.instances_possible,
                     standard: it.descriptor.changes_state_stepwise(),
-                    dispatch: it.descriptor.has_flag(PinFlag::DispatchLevelProcessing),
+                    dispatch: it.has_flag(PinFlag::DispatchLevelProcessing),
                     min_state: it.processing_state().name().into(),
                 };
                 it.own_handle = own;
@@ -195,6 +213,9 @@ impl Stream {
             filter,
             factory,
             framing: descriptor.framing.clone(),
+            flags: PinFlagSet::new(&descriptor.flags),
+            flows_out: descriptor.flow == Flow::Out,
+            has_process_routine: descriptor.dispatch.contains(&Entry::PinProcess),
             descriptor,
             filter_centric,
             own_handle: None,
@@ -520,41 +541,48 @@ impl Stream {
 
 impl Services {
     /// A pin that a driver passes. Fails if it is closed or belongs to another device.
+    #[inline]
     pub(crate) fn find_pin<'a>(
         &self,
-        stream_state: &'a StreamState,
+        pins: &'a Slab<Pin>,
         pin: PinId,
         place: &'static str,
     ) -> DriverResult<&'a Pin> {
-        let (rule, subject) = (RuleId::KS_PIN_004, pin.subject());
-        let live = stream_state.pins.get(pin);
-        let found = live.filter(|pin| pin.device == self.device);
-        if let Some(found) = found {
-            self.log.judge(rule, flight::Component::Driver, subject, place, None);
-            return Ok(found);
+        match pins.get(pin) {
+            Some(found) if found.device == self.device => {
+                self.stream.count_kept([RuleId::KS_PIN_004]);
+                Ok(found)
+            }
+            live => {
+                self.judge_unusable_pin(pins, pin, live.is_some(), place);
+                Err(DriverError::Invalid)
+            }
         }
-        if live.is_some() || stream_state.pins.has_issued(pin.serial()) {
-            let broken = match live {
-                Some(_) => format!("a driver used {subject}, which is a pin of another device"),
-                None => format!("a driver used {subject} after it was closed"),
+    }
+
+    #[cold]
+    fn judge_unusable_pin(&self, pins: &Slab<Pin>, pin: PinId, live: bool, place: &'static str) {
+        let subject = pin.subject();
+        if live || pins.has_issued(pin.serial()) {
+            let broken = if live {
+                format!("a driver used {subject}, which is a pin of another device")
+            } else {
+                format!("a driver used {subject} after it was closed")
             };
-            self.log.judge(rule, flight::Component::Driver, subject, place, Some(broken));
+            self.stream.judge(RuleId::KS_PIN_004, subject, place, Some(broken));
         }
-        Err(DriverError::Invalid)
     }
 
     /// A pin of the device, as it is now.
     pub fn pin_view(&self, pin: PinId) -> Option<PinView> {
-        let stream = self.stream().ok()?;
-        let stream_state = stream.state.lock();
+        let (_, stream_state) = self.lock_state().ok()?;
         stream_state.pins.get(pin).filter(|pin| pin.device == self.device)?;
         Some(stream_state.pin_view(pin))
     }
 
     /// The pins of a filter (`KsFilterGetFirstChildPin`), with the control mutex held.
     pub fn pins(&self, filter: FilterId) -> DriverResult<Vec<PinId>> {
-        let stream = self.stream()?;
-        let stream_state = stream.state.lock();
+        let (stream, stream_state) = self.lock_state()?;
         stream_state.filters.get(filter).ok_or(DriverError::Invalid)?;
         stream.judge_enumeration(&stream_state, KsMutex::Control(filter.subject()))?;
         Ok(stream_state.pins_of(filter).to_vec())
@@ -562,9 +590,8 @@ impl Services {
 
     /// Changes the framing of a pin, on a copy of its own (`KsEdit`), with the control mutex held.
     pub fn edit_framing(&self, pin: PinId, framing: Option<FramingForm>) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut stream_state = stream.state.lock();
-        self.find_pin(&stream_state, pin, "_KsEdit")?;
+        let (stream, mut stream_state) = self.lock_state()?;
+        self.find_pin(&stream_state.pins, pin, "_KsEdit")?;
         let mutex = KsMutex::Control(stream_state.pins[pin].filter.subject());
         let held = stream_state.holds_mutex(current_thread(), mutex);
         let broken = (!held).then(|| {
@@ -591,9 +618,8 @@ impl Services {
 
     /// The live clones of a pin (`KsPinGetFirstCloneStreamPointer`).
     pub fn clones(&self, pin: PinId) -> DriverResult<Vec<PointerId>> {
-        let stream = self.stream()?;
-        let stream_state = stream.state.lock();
-        let it = self.find_pin(&stream_state, pin, "KsPinGetFirstCloneStreamPointer")?;
+        let (_, stream_state) = self.lock_state()?;
+        let it = self.find_pin(&stream_state.pins, pin, "KsPinGetFirstCloneStreamPointer")?;
         Ok(it.clones.clone())
     }
 }

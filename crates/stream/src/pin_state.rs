@@ -1,6 +1,5 @@
 //! State changes of pins: step by step, up and down, and undone on failure.
 
-use crate::descriptor::Flow;
 use crate::driver_calls::Entry;
 use crate::error::StreamError;
 use crate::frame::FrameLocation;
@@ -138,7 +137,7 @@ impl Stream {
             it.device_state = to;
             it.waits_for_attempt = false;
             let feeds = to >= PinState::Pause && from < PinState::Pause;
-            let out = it.descriptor.flow == Flow::Out;
+            let out = it.flows_out;
             let lock_failed = answer.is_err();
             self.log_state(pin, from, to, |from, to| EventKind::PinStateChanged {
                 from,
@@ -149,7 +148,7 @@ impl Stream {
                 self.queue_idle_frames(&mut stream_state, pin);
             }
             if to >= least {
-                Self::request_processing(&mut stream_state, pin);
+                self.request_processing(&mut stream_state, pin);
             }
             self.wake_all(&mut stream_state);
         }

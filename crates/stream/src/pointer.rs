@@ -4,14 +4,16 @@
 //! processed frames in the queue, and clones keep single frames from being completed.
 
 use crate::cancel::first_locked_pointer;
-use crate::descriptor::{Flow, PinFlag};
-use crate::pointer_rules::describe_advance;
-use crate::process::Job;
+use crate::descriptor::PinFlag;
+use crate::device::Device;
+use crate::frame::Frame;
+use crate::jobs::Job;
+use crate::pin::Pin;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
 use crate::types::{DeviceId, DriverError, DriverResult, FrameId, Header, PinId, PointerId};
-use flight::{EventKind, RuleId};
+use flight::{EventKind, RuleId, Slab};
 
 /// A position in a queue.
 #[derive(Debug)]
@@ -91,39 +93,37 @@ impl Services {
         move_count: bool,
         body: impl FnOnce(&Stream, &mut StreamState) -> DriverResult<T>,
     ) -> DriverResult<T> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         let device = self.device;
         stream.with_pointer(&mut state, device, (pointer, place, move_count), |state| {
-            body(&stream, state)
+            body(stream, state)
         })
     }
 
     /// The leading edge (`KsPinGetLeadingEdgeStreamPointer`). Returns `None` if there is no frame
     /// or it cannot be locked.
     pub fn leading_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
-        let stream = self.stream().ok()?;
-        let mut state = stream.state.lock();
-        let edge = self.find_pin(&state, pin, "KsPinGetLeadingEdgeStreamPointer").ok()?.leading;
-        stream.edge_pointer(&mut state, self.device, edge, lock)
+        let (stream, mut state) = self.lock_state().ok()?;
+        let place = "KsPinGetLeadingEdgeStreamPointer";
+        let edge = self.find_pin(&state.pins, pin, place).ok()?.leading;
+        stream.edge_pointer(&mut state, pin, edge, lock)
     }
 
     /// The trailing edge (`KsPinGetTrailingEdgeStreamPointer`), of a pin that has one.
     pub fn trailing_edge(&self, pin: PinId, lock: bool) -> Option<PointerId> {
-        let (stream, place) = (self.stream().ok()?, "KsPinGetTrailingEdgeStreamPointer");
-        let mut state = stream.state.lock();
-        let edge = self.find_pin(&state, pin, place).ok()?.trailing;
+        let place = "KsPinGetTrailingEdgeStreamPointer";
+        let (stream, mut state) = self.lock_state().ok()?;
+        let edge = self.find_pin(&state.pins, pin, place).ok()?.trailing;
         let broken = edge.is_none().then(|| {
             format!("a driver requested the trailing edge of {}, which has none", pin.subject())
         });
         stream.judge(RuleId::KS_PTR_010, pin.subject(), place, broken);
-        stream.edge_pointer(&mut state, self.device, edge?, lock)
+        stream.edge_pointer(&mut state, pin, edge?, lock)
     }
 
     /// What a pointer points to.
     pub fn pointer_view(&self, pointer: PointerId) -> DriverResult<PointerView> {
-        let stream = self.stream()?;
-        let state = stream.state.lock();
+        let (stream, state) = self.lock_state()?;
         let (it, _) = stream.judge_pointer(&state, self.device, pointer, "KSSTREAM_POINTER")?;
         let frame = it.frame.map(|frame| &state.frames[frame]);
         Ok(PointerView {
@@ -141,8 +141,7 @@ impl Services {
 
     /// Locks a pointer (`KsStreamPointerLock`): its frame stays. Fails if the frame was cancelled.
     pub fn lock(&self, pointer: PointerId) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         stream.lock(&mut state, self.device, pointer)
     }
 
@@ -176,12 +175,11 @@ impl Services {
             let it = &state.pointers[pointer];
             // WINDOWS: D-21. Advancing by all remaining bytes is legal: then it moves to the next
             // frame.
-            let error = !it.locked || used > it.remaining;
-            let broken = if error { Some(describe_advance(pointer, it, used)) } else { None };
-            stream.judge(RuleId::KS_PTR_008, pointer.subject(), place, broken);
-            if error {
+            if !it.locked || used > it.remaining {
+                stream.judge_advance(pointer, it, used, place);
                 return Err(DriverError::NotReady);
             }
+            stream.count_kept([RuleId::KS_PTR_008]);
             stream.consume_bytes(state, pointer, used, eject);
             Ok(())
         })
@@ -217,15 +215,19 @@ impl Services {
             of.clones.push(clone);
             of.move_count += 1;
             let (pin, frame) = (pin.subject(), frame.subject());
-            stream.log_event(clone.subject(), || EventKind::PointerCloned { pin, frame, locked });
+            stream.log_event(clone.subject(), move || EventKind::PointerCloned {
+                pin,
+                frame,
+                locked,
+            });
             Ok(clone)
         })
     }
 
     /// Deletes a clone (`KsStreamPointerDelete`).
     pub fn delete_pointer(&self, pointer: PointerId) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "KsStreamPointerDelete");
-        let mut state = stream.state.lock();
+        let place = "KsStreamPointerDelete";
+        let (stream, mut state) = self.lock_state()?;
         let (it, _) = stream.judge_pointer(&state, self.device, pointer, place)?;
         let edge = it.kind != PointerKind::Clone;
         let broken =
@@ -241,21 +243,22 @@ impl Services {
 
     /// Sets a frame's header (`KSSTREAM_HEADER`), through a locked pointer.
     pub fn set_header(&self, pointer: PointerId, header: Header) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
-        let frame = stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER")?.0;
-        state.frames[frame].header = header;
+        let (stream, mut state) = self.lock_state()?;
+        let found = stream.locked_frame(&mut state, self.device, pointer, "KSSTREAM_HEADER");
+        found?.header = header;
         Ok(())
     }
 
     /// Writes to a frame through a locked pointer.
     pub fn write(&self, pointer: PointerId, offset: u32, bytes: &[u8]) -> DriverResult<()> {
-        let stream = self.stream()?;
         let word = {
-            let mut state = stream.state.lock();
-            let (frame, word) =
-                stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER.Data")?;
-            stream.judge_write(&mut state, pointer, frame, offset, bytes.len())?;
+            let (stream, mut state) = self.lock_state()?;
+            let place = "KSSTREAM_HEADER.Data";
+            let it = stream.locked_frame(&mut state, self.device, pointer, place)?;
+            it.written = true;
+            let (room, word) = (it.bytes, it.address);
+            let allocator = it.allocator;
+            stream.judge_write(&state, pointer, (allocator, room), (offset, bytes.len()))?;
             word
         };
         self.memory.write(word, offset, bytes).then_some(()).ok_or(DriverError::Invalid)
@@ -263,10 +266,10 @@ impl Services {
 
     /// Reads from a frame through a locked pointer.
     pub fn read(&self, pointer: PointerId, offset: u32, into: &mut [u8]) -> DriverResult<()> {
-        let (_, word) = {
-            let stream = self.stream()?;
-            let state = stream.state.lock();
-            stream.locked_frame(&state, self.device, pointer, "KSSTREAM_HEADER.Data")?
+        let word = {
+            let (stream, mut state) = self.lock_state()?;
+            let place = "KSSTREAM_HEADER.Data";
+            stream.locked_frame(&mut state, self.device, pointer, place)?.address
         };
         self.memory.read(word, offset, into).then_some(()).ok_or(DriverError::Invalid)
     }
@@ -274,8 +277,8 @@ impl Services {
     /// The address of a frame's memory, for the hardware (`KsStreamPointerGetMdl`). Returns `None`
     /// if the pointer is not locked.
     pub fn pointer_memory(&self, pointer: PointerId) -> Option<usize> {
-        let (stream, place) = (self.stream().ok()?, "KsStreamPointerGetMdl");
-        let state = stream.state.lock();
+        let place = "KsStreamPointerGetMdl";
+        let (stream, state) = self.lock_state().ok()?;
         let (it, _) = stream.judge_pointer(&state, self.device, pointer, place).ok()?;
         let broken = (!it.locked).then(|| {
             format!("a driver requested the memory of {}, which is not locked", pointer.subject())
@@ -297,6 +300,7 @@ impl Services {
             state.unschedule(pointer);
             state.pointers[pointer].timeout = Some(due);
             state.timers.insert((due, pointer));
+            stream.work_hint.note_work();
             stream.host.wake(&stream.work_available);
             Ok(())
         })
@@ -329,18 +333,25 @@ impl Stream {
         answer
     }
 
+    /// An edge of a pin that the driver may use, locked if requested. Returns `None` if there is no
+    /// frame or it cannot be locked.
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
     fn edge_pointer(
         &self,
         state: &mut StreamState,
-        device: DeviceId,
+        pin: PinId,
         edge: PointerId,
         lock: bool,
     ) -> Option<PointerId> {
         self.judge_cancel_callback(state, edge, "KsPinGetLeadingEdgeStreamPointer").ok()?;
-        state.pointers[edge].frame?;
+        let StreamState { pointers, pins, frames, devices, .. } = &mut *state;
+        let it = &mut pointers[edge];
+        it.frame?;
         if lock {
-            self.judge_pointer(state, device, edge, "KsStreamPointerLock").ok()?;
-            let locked = self.lock_judged(state, edge);
+            // The edges of a live pin are live, and of its device.
+            self.count_kept([RuleId::KS_PTR_004]);
+            let locked = self.lock_found((edge, it), &pins[pin], frames, devices);
             self.wake_all(state);
             locked.ok()?;
         }
@@ -359,32 +370,44 @@ impl Stream {
     }
 
     /// Locks a pointer that may be used.
-    #[inline]
     fn lock_judged(&self, state: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
         let it = &mut state.pointers[pointer];
         let pin = &state.pins[it.pin];
-        if pin.descriptor.has_flag(PinFlag::GenerateMappings) {
-            let has_dma_adapter = state.devices[pin.device].has_dma_adapter;
-            let broken = (!has_dma_adapter).then(|| {
-                format!(
-                    "{} generates mappings, and no DMA adapter was registered",
-                    it.pin.subject()
-                )
-            });
-            let (rule, about) = (RuleId::KS_DEV_007, it.pin.subject());
-            self.judge(rule, about, "KsDeviceRegisterAdapterObject", broken);
+        self.lock_found((pointer, it), pin, &state.frames, &state.devices)
+    }
+
+    /// The same, of a pointer and its pin that are found.
+    #[inline]
+    fn lock_found(
+        &self,
+        (pointer, it): (PointerId, &mut StreamPointer),
+        pin: &Pin,
+        frames: &Slab<Frame>,
+        devices: &Slab<Device>,
+    ) -> DriverResult<()> {
+        if pin.has_flag(PinFlag::GenerateMappings) {
+            self.judge_mappings(it.pin, &devices[pin.device]);
         }
         // A locked pointer's frame is not cancelled yet: it stays locked.
-        let stays = |frame: &FrameId| it.locked || !state.frames[*frame].cancel_requested;
+        let stays = |frame: &FrameId| it.locked || !frames[*frame].cancel_requested;
         let frame = it.frame.filter(stays);
         it.lock_failed = frame.is_none();
         let frame = frame.ok_or(DriverError::NotReady)?;
         if !it.locked {
             it.locked = true;
             let frame = frame.subject();
-            self.log_event(pointer.subject(), || EventKind::PointerLocked { frame });
+            self.log_event(pointer.subject(), move || EventKind::PointerLocked { frame });
         }
         Ok(())
+    }
+
+    /// Entry rule: a pin with mappings for the hardware has a DMA adapter.
+    #[cold]
+    fn judge_mappings(&self, pin: PinId, device: &Device) {
+        let about = pin.subject();
+        let broken = (!device.has_dma_adapter)
+            .then(|| format!("{about} generates mappings, and no DMA adapter was registered"));
+        self.judge(RuleId::KS_DEV_007, about, "KsDeviceRegisterAdapterObject", broken);
     }
 
     /// A pointer was unlocked: a frame that was to be cancelled is cancelled now.
@@ -397,7 +420,7 @@ impl Stream {
         let it = &mut state.pointers[pointer];
         if it.locked {
             it.locked = false;
-            self.log_event(pointer.subject(), || EventKind::PointerUnlocked {});
+            self.log_event(pointer.subject(), move || EventKind::PointerUnlocked {});
         }
         self.queue_cancel_if_unlocked(state, frame);
     }
@@ -413,15 +436,14 @@ impl Stream {
 
     fn queue_requested_cancel(&self, state: &mut StreamState, frame: FrameId) {
         if first_locked_pointer(state, frame).is_none() {
-            let job = Job::Cancel(frame);
-            if !state.jobs.contains(&job) {
-                state.jobs.push_back(job);
-            }
+            self.queue_job(&mut state.jobs, || Job::Cancel(frame));
             self.wake_all(state);
         }
     }
 
     /// Marks bytes of a pointer's frame as used.
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
     pub(crate) fn consume_bytes(
         &self,
         state: &mut StreamState,
@@ -429,16 +451,17 @@ impl Stream {
         used: u32,
         eject: bool,
     ) {
-        let it = &mut state.pointers[pointer];
+        let StreamState { pointers, pins, frames, .. } = &mut *state;
+        let it = &mut pointers[pointer];
+        let pin = &mut pins[it.pin];
         it.offset += used;
         it.remaining -= used;
         let (offset, over) = (it.offset, it.remaining == 0 || eject);
-        let (frame, pin) = (it.frame, &mut state.pins[it.pin]);
         pin.move_count += u64::from(used > 0);
         // Where hardware writes, only its driver knows how much it wrote.
-        let maps = pin.descriptor.has_flag(PinFlag::GenerateMappings);
-        if let Some(frame) = frame.filter(|_| pin.descriptor.flow == Flow::Out && !maps) {
-            let header = &mut state.frames[frame].header;
+        let maps = pin.has_flag(PinFlag::GenerateMappings);
+        if let Some(frame) = it.frame.filter(|_| pin.flows_out && !maps) {
+            let header = &mut frames[frame].header;
             header.data_used = header.data_used.max(offset);
         }
         if over {
@@ -448,32 +471,39 @@ impl Stream {
     }
 
     /// Moves a pointer to the next frame. It stays locked, if there is one.
+    #[inline]
     pub(crate) fn advance(&self, state: &mut StreamState, pointer: PointerId) -> DriverResult<()> {
-        let it = &state.pointers[pointer];
+        let StreamState { pointers, pins, frames, .. } = &mut *state;
+        let it = &mut pointers[pointer];
         let kind = it.kind;
         let frame = it.frame.ok_or(DriverError::NotReady)?;
-        let pin = &mut state.pins[it.pin];
-        let queue = &pin.queue;
-        // Mostly it is the first one.
-        let first = (queue.front() == Some(&frame)).then_some(0);
-        let place = first.or_else(|| queue.iter().position(|it| *it == frame));
-        let next = place.and_then(|index| queue.get(index + 1)).copied();
-        if kind == PointerKind::Trailing && state.pointers[pin.leading].frame == Some(frame) {
+        let pin = &mut pins[it.pin];
+        let next = pin.queued_after(frame);
+        if kind == PointerKind::Trailing && pointers[pin.leading].frame == Some(frame) {
             return Err(DriverError::NotReady); // It does not pass the leading edge.
         }
-        let to = next.map(|next| (next, &state.frames[next]));
-        self.set_frame_of((pointer, &mut state.pointers[pointer]), pin, to);
-        match kind {
-            PointerKind::Leading | PointerKind::Trailing => self.leave_frame(state, frame, kind),
-            PointerKind::Clone => {
-                state.frames[frame].clones -= 1;
-                if let Some(next) = next {
-                    state.frames[next].clones += 1;
-                }
-                self.complete_if_unreferenced(state, frame);
+        let to = next.map(|next| (next, &frames[next]));
+        self.set_frame_of((pointer, &mut pointers[pointer]), pin, to);
+        let left = &mut frames[frame];
+        let completed = match kind {
+            PointerKind::Leading | PointerKind::Trailing => {
+                self.leave_frame((frame, left), pin, kind)
             }
+            PointerKind::Clone => {
+                left.clones -= 1;
+                if let Some(next) = next {
+                    frames[next].clones += 1;
+                }
+                self.try_complete(frame, &mut frames[frame], pin)
+            }
+        };
+        let cancels = frames[frame].cancel_requested;
+        if completed {
+            self.wake_all(state);
         }
-        self.queue_cancel_if_unlocked(state, Some(frame));
+        if cancels {
+            self.queue_requested_cancel(state, frame);
+        }
         next.map(|_| ()).ok_or(DriverError::NotReady)
     }
 
@@ -484,7 +514,7 @@ impl Stream {
         let pin = &mut state.pins[it.pin];
         pin.clones.retain(|clone| *clone != pointer);
         pin.move_count += 1;
-        self.log_event(pointer.subject(), || EventKind::PointerDeleted { forced });
+        self.log_event(pointer.subject(), move || EventKind::PointerDeleted { forced });
         if let Some(frame) = it.frame {
             state.frames[frame].clones -= 1;
             self.complete_if_unreferenced(state, frame);

@@ -2,35 +2,13 @@
 
 use crate::allocator::AllocatorOwner;
 use crate::driver_calls::Entry;
+use crate::frame::Frame;
 use crate::pin::Pin;
 use crate::pointer::{PointerKind, StreamPointer};
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
-use crate::types::{DeviceId, DriverError, DriverResult, FrameId, PointerId};
+use crate::types::{AllocatorId, DeviceId, DriverError, DriverResult, PointerId};
 use flight::RuleId;
-
-/// How data was used through a pointer that is not locked: its lock had failed, or it was not
-/// locked at all.
-#[cold]
-fn describe_unlocked(pointer: PointerId, it: &StreamPointer) -> (Option<String>, Option<String>) {
-    let subject = pointer.subject();
-    if it.lock_failed {
-        (Some(format!("data was used through {subject}, whose lock had failed")), None)
-    } else {
-        (None, Some(format!("data was used through {subject}, which is not locked")))
-    }
-}
-
-/// How a pointer was advanced by too many bytes, or not locked.
-#[cold]
-pub(crate) fn describe_advance(pointer: PointerId, it: &StreamPointer, used: u32) -> String {
-    let (subject, left) = (pointer.subject(), it.remaining);
-    if it.locked {
-        format!("{subject} was advanced by {used} bytes, and {left} are left")
-    } else {
-        format!("{subject} was advanced by {used} bytes, not locked")
-    }
-}
 
 impl Stream {
     /// Entry rule: a pointer that was deleted, or is of another device, is not used. Returns the
@@ -46,7 +24,7 @@ impl Stream {
         if let Some(live) = state.pointers.get(pointer) {
             let pin = &state.pins[live.pin];
             if pin.device == device {
-                self.judge(RuleId::KS_PTR_004, pointer.subject(), place, None);
+                self.count_kept([RuleId::KS_PTR_004]);
                 return Ok((live, pin));
             }
         }
@@ -104,58 +82,100 @@ impl Stream {
         // A clone belongs to the driver.
         let edge = it.kind != PointerKind::Clone;
         if move_count && edge && pin.filter_centric {
-            let inside = entry == Some(Entry::FilterProcess);
-            let broken = inside.then(|| {
-                format!("a filter's process routine moved {} with {place}", pointer.subject())
-            });
-            self.judge(RuleId::KS_PTR_013, pointer.subject(), place, broken);
-            if inside {
+            if entry == Some(Entry::FilterProcess) {
+                self.report_moved_edge(pointer, place);
                 return Err(DriverError::Invalid);
             }
+            self.count_kept([RuleId::KS_PTR_013]);
         }
         Ok(())
     }
 
-    /// The frame behind a locked pointer, and the address of its memory.
+    #[cold]
+    fn report_moved_edge(&self, pointer: PointerId, place: &'static str) {
+        let subject = pointer.subject();
+        let broken = format!("a filter's process routine moved {subject} with {place}");
+        self.judge(RuleId::KS_PTR_013, subject, place, Some(broken));
+    }
+
+    /// The frame behind a locked pointer.
     #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
     #[inline(always)]
-    pub(crate) fn locked_frame(
+    pub(crate) fn locked_frame<'a>(
         &self,
-        state: &StreamState,
+        state: &'a mut StreamState,
         device: DeviceId,
         pointer: PointerId,
         place: &'static str,
-    ) -> DriverResult<(FrameId, usize)> {
+    ) -> DriverResult<&'a mut Frame> {
         let (it, _) = self.judge_pointer(state, device, pointer, place)?;
-        let (unchecked, unlocked) =
-            if it.locked { (None, None) } else { describe_unlocked(pointer, it) };
+        if !it.locked {
+            self.judge_unlocked(pointer, it, place);
+            return Err(DriverError::NotReady);
+        }
+        self.count_kept([RuleId::KS_PTR_002, RuleId::KS_PTR_001]);
+        let frame = it.frame.ok_or(DriverError::NotReady)?;
+        Ok(&mut state.frames[frame])
+    }
+
+    /// Entry rules: data is used through a locked pointer. This one is not: its lock had failed, or
+    /// it was not locked at all.
+    #[cold]
+    fn judge_unlocked(&self, pointer: PointerId, it: &StreamPointer, place: &'static str) {
         let subject = pointer.subject();
+        let failed = || format!("data was used through {subject}, whose lock had failed");
+        let unlocked = || format!("data was used through {subject}, which is not locked");
+        let unchecked = it.lock_failed.then(failed);
         self.judge(RuleId::KS_PTR_002, subject, "KsStreamPointerLock", unchecked);
-        self.judge(RuleId::KS_PTR_001, subject, place, unlocked);
-        let frame = it.frame.filter(|_| it.locked).ok_or(DriverError::NotReady)?;
-        Ok((frame, state.frames[frame].address))
+        self.judge(RuleId::KS_PTR_001, subject, place, (!it.lock_failed).then(unlocked));
+    }
+
+    /// Entry rule: a pointer is advanced while it is locked, and not by more than is left. This one
+    /// was not.
+    #[cold]
+    pub(crate) fn judge_advance(
+        &self,
+        pointer: PointerId,
+        it: &StreamPointer,
+        used: u32,
+        place: &'static str,
+    ) {
+        let (subject, left) = (pointer.subject(), it.remaining);
+        let broken = if it.locked {
+            format!("{subject} was advanced by {used} bytes, and {left} are left")
+        } else {
+            format!("{subject} was advanced by {used} bytes, not locked")
+        };
+        self.judge(RuleId::KS_PTR_008, subject, place, Some(broken));
     }
 
     /// Entry rule: frames of another allocator may be smaller than requested.
+    #[inline]
     pub(crate) fn judge_write(
         &self,
-        state: &mut StreamState,
+        state: &StreamState,
         pointer: PointerId,
-        frame: FrameId,
-        offset: u32,
-        bytes: usize,
+        (allocator, room): (Option<AllocatorId>, u32),
+        (offset, bytes): (u32, usize),
     ) -> DriverResult<()> {
-        let it = &mut state.frames[frame];
-        it.written = true;
-        let (allocator, room) = (it.allocator, it.bytes as usize);
-        let beyond = offset as usize + bytes > room;
-        let by = allocator.map(|allocator| state.allocators[allocator].owner);
-        if by == Some(AllocatorOwner::Client) {
-            let broken = beyond.then(|| {
-                format!("{bytes} bytes were written from {offset} on to a frame of {room}")
-            });
-            self.judge(RuleId::KS_FRAMING_007, pointer.subject(), "KSSTREAM_HEADER.Data", broken);
+        let beyond = offset as usize + bytes > room as usize;
+        let client_owns = |of: AllocatorId| state.allocators[of].owner == AllocatorOwner::Client;
+        if self.log.is_enabled() && allocator.is_some_and(client_owns) {
+            self.judge_room(pointer, room, (offset, bytes), beyond);
         }
         if beyond { Err(DriverError::Invalid) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn judge_room(
+        &self,
+        pointer: PointerId,
+        room: u32,
+        (offset, bytes): (u32, usize),
+        beyond: bool,
+    ) {
+        let broken = beyond
+            .then(|| format!("{bytes} bytes were written from {offset} on to a frame of {room}"));
+        self.judge(RuleId::KS_FRAMING_007, pointer.subject(), "KSSTREAM_HEADER.Data", broken);
     }
 }

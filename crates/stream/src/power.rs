@@ -112,9 +112,9 @@ impl Stream {
 impl Services {
     /// Reports that the driver programs the hardware for a pin: it writes registers.
     pub fn program_hardware(&self, pin: PinId) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "AVStrMiniPinSetDeviceState");
-        let stream_state = stream.state.lock();
-        self.find_pin(&stream_state, pin, place)?;
+        let place = "AVStrMiniPinSetDeviceState";
+        let (stream, stream_state) = self.lock_state()?;
+        self.find_pin(&stream_state.pins, pin, place)?;
         let it = &stream_state.pins[pin];
         let early = it.client_state < PinState::Acquire;
         let other = stream_state.pins.iter().find(|(id, other)| {
@@ -135,8 +135,7 @@ impl Services {
 
     /// The filter of a pin (`KsPinGetParentFilter`).
     pub fn filter_of(&self, pin: PinId) -> DriverResult<FilterId> {
-        let stream = self.stream()?;
-        let stream_state = stream.state.lock();
-        Ok(self.find_pin(&stream_state, pin, "KsPinGetParentFilter")?.filter)
+        let (_, stream_state) = self.lock_state()?;
+        Ok(self.find_pin(&stream_state.pins, pin, "KsPinGetParentFilter")?.filter)
     }
 }

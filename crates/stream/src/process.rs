@@ -7,45 +7,16 @@
 
 use crate::descriptor::PinFlag;
 use crate::driver_calls::{Driver, Entry};
+use crate::jobs::{Job, JobQueue};
 use crate::minidriver::{PinView, ProcessPin};
 use crate::mutex::{KsMutex, Owner};
 use crate::pin::Pin;
 use crate::services::Services;
 use crate::stream::Stream;
 use crate::stream_state::StreamState;
-use crate::types::{DriverError, DriverResult, FilterId, FrameId, PinId, PinState, PointerId};
+use crate::types::{DriverError, DriverResult, FilterId, PinId, PinState, PointerId};
 use flight::{EventKind, Passive, RuleId, StateGuard, Subject};
 use std::sync::Arc;
-
-/// A job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Job {
-    /// A pin is to be processed.
-    Pin(PinId),
-    /// A filter is to be processed.
-    Filter(FilterId),
-    /// A frame that was to be cancelled is not locked any more.
-    Cancel(FrameId),
-}
-
-impl Job {
-    pub(crate) fn is_of_pin(self, pin: PinId) -> bool {
-        self == Job::Pin(pin)
-    }
-
-    pub(crate) fn is_of_filter(self, filter: FilterId) -> bool {
-        self == Job::Filter(filter)
-    }
-
-    /// The pin or filter that processes.
-    fn processor(self) -> Option<Subject> {
-        match self {
-            Job::Pin(it) => Some(it.subject()),
-            Job::Filter(it) => Some(it.subject()),
-            Job::Cancel(_) => None,
-        }
-    }
-}
 
 /// A call of a pin's process routine. It is kept for the next call, which is mostly the same.
 pub(crate) struct ProcessCall {
@@ -65,11 +36,12 @@ impl Pin {
 
     /// The minimum state for processing.
     pub(crate) fn processing_state(&self) -> PinState {
-        let runs = self.descriptor.has_flag(PinFlag::ProcessInRunStateOnly);
+        let runs = self.has_flag(PinFlag::ProcessInRunStateOnly);
         if runs { PinState::Run } else { PinState::Pause }
     }
 
     /// The job that processes its data: its own, or its filter's.
+    #[inline]
     fn processor(&self, pin: PinId) -> Job {
         if self.filter_centric { Job::Filter(self.filter) } else { Job::Pin(pin) }
     }
@@ -91,14 +63,14 @@ impl Pin {
 
     /// Whether its filter is processed because this pin runs, whatever the states of the others.
     fn drives_filter(&self) -> bool {
-        self.descriptor.has_flag(PinFlag::ProcessIfAnyInRunState) && self.has_reached(PinState::Run)
+        self.has_flag(PinFlag::ProcessIfAnyInRunState) && self.has_reached(PinState::Run)
     }
 
     /// Whether this pin allows processing in one state and not in another: then no thread processes
     /// while its driver changes state.
     pub(crate) fn ends_processing(&self, from: PinState, to: PinState) -> bool {
         let ends = |least: PinState| from >= least && to < least;
-        let carries = self.descriptor.has_flag(PinFlag::ProcessIfAnyInRunState);
+        let carries = self.has_flag(PinFlag::ProcessIfAnyInRunState);
         ends(self.processing_state()) || carries && ends(PinState::Run)
     }
 }
@@ -111,32 +83,25 @@ impl StreamState {
 
     #[inline]
     fn is_due(&self, it: &Pin) -> bool {
-        let free = it.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing);
+        let free = it.has_flag(PinFlag::FramesNotRequiredForProcessing);
         it.may_process() && (self.has_data(it) || free) && self.started_device(it.device).is_ok()
     }
 
-    /// The call of a pin's process routine.
-    fn process_call(&mut self, pin: PinId) -> Arc<ProcessCall> {
-        let it = &mut self.pins[pin];
-        match &it.process_call {
-            Some(call) if it.looks_as(&call.view) => call.clone(),
-            _ => {
-                let driver = self.devices[it.device].driver.clone();
-                let call = Arc::new(ProcessCall { driver, view: it.view(pin) });
-                it.process_call.insert(call).clone()
-            }
-        }
+    /// A call of a pin's process routine, with the pin as it is now.
+    #[cold]
+    fn new_process_call(&self, pin: PinId) -> ProcessCall {
+        let it = &self.pins[pin];
+        let driver = self.devices[it.device].driver.clone();
+        ProcessCall { driver, view: it.view(pin) }
     }
 
     /// A filter is due if each of its pins has data, or some where that is enough.
     fn filter_due(&self, filter: FilterId) -> bool {
         let it = &self.filters[filter];
         let pins = || it.pins.iter().map(|pin| &self.pins[*pin]);
-        let some =
-            pins().any(|pin| pin.descriptor.has_flag(PinFlag::SomeFramesRequiredForProcessing));
-        let ready = |pin: &Pin| {
-            self.has_data(pin) || pin.descriptor.has_flag(PinFlag::FramesNotRequiredForProcessing)
-        };
+        let some = pins().any(|pin| pin.has_flag(PinFlag::SomeFramesRequiredForProcessing));
+        let ready =
+            |pin: &Pin| self.has_data(pin) || pin.has_flag(PinFlag::FramesNotRequiredForProcessing);
         pins().next().is_some()
             && pins().all(Pin::is_open)
             && (pins().all(Pin::may_process) || pins().any(Pin::drives_filter))
@@ -157,25 +122,31 @@ impl StreamState {
 }
 
 impl Stream {
-    /// Queues the processing of a pin's data. The caller wakes the worker threads.
+    /// Queues the processing of a pin's data. The caller wakes the worker threads. Returns whether
+    /// it was not queued.
     #[inline]
-    pub(crate) fn request_processing(stream_state: &mut StreamState, pin: PinId) {
-        let it = &stream_state.pins[pin];
-        let job = it.processor(pin);
-        let there = match job {
-            Job::Pin(_) => it.descriptor.dispatch.contains(&Entry::PinProcess),
-            Job::Filter(_) | Job::Cancel(_) => true,
-        };
-        if there && !stream_state.jobs.contains(&job) {
-            stream_state.jobs.push_back(job);
-        }
+    pub(crate) fn request_processing(&self, stream_state: &mut StreamState, pin: PinId) -> bool {
+        self.request_of((pin, &stream_state.pins[pin]), &mut stream_state.jobs)
+    }
+
+    /// The same, of a pin that is found.
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
+    pub(crate) fn request_of(&self, (pin, it): (PinId, &Pin), jobs: &mut JobQueue) -> bool {
+        (it.filter_centric || it.has_process_routine) && self.queue_job(jobs, || it.processor(pin))
+    }
+
+    /// Queues a job, once. Returns whether it was not queued.
+    #[expect(clippy::inline_always, reason = "a step of the path of one frame")]
+    #[inline(always)]
+    pub(crate) fn queue_job(&self, jobs: &mut JobQueue, job: impl Fn() -> Job) -> bool {
+        self.work_hint.note_work();
+        jobs.push(job)
     }
 
     /// The same, and wakes the worker thread only.
     fn request_processing_by_worker(&self, stream_state: &mut StreamState, pin: PinId) {
-        let before = stream_state.jobs.len();
-        Self::request_processing(stream_state, pin);
-        if stream_state.jobs.len() != before {
+        if self.request_processing(stream_state, pin) {
             self.host.wake(&self.work_available);
         }
     }
@@ -192,8 +163,10 @@ impl Stream {
         at: &mut Passive,
         mut stream_state: StateGuard<'_, StreamState>,
     ) -> bool {
-        // No job is queued, or threads hold all their mutexes.
-        let Some(job) = self.next_job(&mut stream_state) else { return false };
+        let Some(job) = self.next_job(&mut stream_state) else {
+            self.note_if_idle(&stream_state); // Threads may hold the mutexes of all jobs.
+            return false;
+        };
         match job {
             Job::Pin(pin) => self.process_pin(at, stream_state, pin),
             Job::Filter(filter) => self.process_filter(at, stream_state, filter),
@@ -205,20 +178,25 @@ impl Stream {
         true
     }
 
+    /// Notes if no work is left, for the next call of [`Stream::run_pending_work`].
+    #[inline]
+    fn note_if_idle(&self, stream_state: &StreamState) {
+        if stream_state.jobs.is_empty() && stream_state.timers.is_empty() {
+            self.work_hint.note_none();
+        }
+    }
+
     /// Removes the first job whose mutex is free, and acquires the mutex.
     fn next_job(&self, stream_state: &mut StreamState) -> Option<Job> {
         let mut place = 0;
         loop {
-            let job = *stream_state.jobs.get(place)?;
-            let mutex = job.processor().map(KsMutex::Processing);
-            if mutex.is_none_or(|ks_mutex| {
-                self.try_acquire(stream_state, ks_mutex, Owner::for_class_driver())
+            let job = stream_state.jobs.get(place)?;
+            let owner = Owner::for_class_driver();
+            if job.processor().is_none_or(|processor| {
+                self.try_acquire(stream_state, KsMutex::Processing(processor), owner)
             }) {
-                // Mostly it is the first one, which is not moved.
-                return match place {
-                    0 => stream_state.jobs.pop_front(),
-                    _ => stream_state.jobs.remove(place),
-                };
+                stream_state.jobs.remove(place);
+                return Some(job);
             }
             place += 1; // Another thread has the mutex: the next job's may be free.
         }
@@ -234,17 +212,25 @@ impl Stream {
         let mutex = KsMutex::Processing(pin.subject());
         let it = &stream_state.pins[pin];
         // The pin may have no data by now, or its driver does not process pins.
-        if !stream_state.is_due(it) || !it.descriptor.dispatch.contains(&Entry::PinProcess) {
+        if !stream_state.is_due(it) || !it.has_process_routine {
             return self.release(&mut stream_state, mutex);
         }
         let before = it.move_count;
-        let dispatch = it.descriptor.has_flag(PinFlag::DispatchLevelProcessing);
-        let call = stream_state.process_call(pin);
+        let dispatch = it.has_flag(PinFlag::DispatchLevelProcessing);
+        let it = &mut stream_state.pins[pin];
+        let call = match it.process_call.take() {
+            Some(call) if it.looks_as(&call.view) => call,
+            _ => Box::new(stream_state.new_process_call(pin)),
+        };
         let of = (&call.view, dispatch);
-        call.driver.process_pin(self, at, stream_state, of, |stream_state, answer| {
-            self.finish_pin_processing(stream_state, pin, before, answer);
-            self.release(stream_state, mutex);
-        });
+        let (mut stream_state, answer) = call.driver.process_pin(self, at, stream_state, of);
+        self.finish_pin_processing(&mut stream_state, pin, before, answer);
+        self.release(&mut stream_state, mutex);
+        self.note_if_idle(&stream_state);
+        // The pin may be closed by now: then the call is dropped, with the state unlocked.
+        if let Some(it) = stream_state.pins.get_mut(pin) {
+            it.process_call = Some(call);
+        }
     }
 
     /// Handles the result of processing a pin.
@@ -263,7 +249,7 @@ impl Stream {
         it.made_no_progress = answer.is_ok() && !moved;
         it.waits_for_attempt = self.judge_process(pin.subject(), entry, answer, idle && !moved);
         if !it.waits_for_attempt && due {
-            Self::request_processing(stream_state, pin);
+            self.request_processing(stream_state, pin);
         }
         self.wake_all(stream_state);
     }
@@ -281,11 +267,19 @@ impl Stream {
         if answer.is_err() {
             return true;
         }
-        let broken = stands.then(|| {
-            format!("{} returned success twice without processing data of {subject}", entry.name())
-        });
-        self.judge(RuleId::KS_PROC_001, subject, entry.name(), broken);
+        if stands {
+            self.report_no_progress(subject, entry);
+        } else {
+            self.count_kept([RuleId::KS_PROC_001]);
+        }
         stands // A driver that makes no progress would be called forever.
+    }
+
+    #[cold]
+    fn report_no_progress(&self, subject: Subject, entry: Entry) {
+        let name = entry.name();
+        let broken = format!("{name} returned success twice without processing data of {subject}");
+        self.judge(RuleId::KS_PROC_001, subject, name, Some(broken));
     }
 
     /// Processes a filter, if it is due. The caller holds its mutex, which is released.
@@ -334,7 +328,7 @@ impl Stream {
         it.waits_for_attempt = self.judge_process(filter.subject(), entry, answer, idle && !moved);
         let again = !it.waits_for_attempt && due;
         if let Some(pin) = first.filter(|_| again) {
-            Self::request_processing(stream_state, pin);
+            self.request_processing(stream_state, pin);
         }
         self.wake_all(stream_state);
     }
@@ -424,13 +418,13 @@ impl Stream {
 impl Services {
     /// Processes a pin if possible (`KsPinAttemptProcessing`).
     pub fn attempt_processing(&self, pin: PinId) -> DriverResult<()> {
-        let (stream, place) = (self.stream()?, "KsPinAttemptProcessing");
-        let mut stream_state = stream.state.lock();
+        let place = "KsPinAttemptProcessing";
+        let (stream, mut stream_state) = self.lock_state()?;
         let never = !stream_state.pins.has_issued(pin.serial());
         let broken = never
             .then(|| format!("a driver attempted to process pin {}, never made", pin.serial()));
         stream.judge(RuleId::KS_PROC_004, pin.subject(), place, broken);
-        self.find_pin(&stream_state, pin, place)?;
+        self.find_pin(&stream_state.pins, pin, place)?;
         let it = &mut stream_state.pins[pin];
         if it.waits_for_attempt {
             stream.judge(RuleId::KS_PROC_002, pin.subject(), place, None);
@@ -443,8 +437,7 @@ impl Services {
 
     /// Processes a filter if possible (`KsFilterAttemptProcessing`).
     pub fn attempt_filter_processing(&self, filter: FilterId) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut stream_state = stream.state.lock();
+        let (stream, mut stream_state) = self.lock_state()?;
         let it = stream_state.filters.get_mut(filter).ok_or(DriverError::Invalid)?;
         it.waits_for_attempt = false;
         it.made_no_progress = false;
@@ -479,9 +472,8 @@ impl Services {
         place: &'static str,
         change: impl FnOnce((u32, u32)) -> Result<(u32, u32), &'static str>,
     ) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut stream_state = stream.state.lock();
-        self.find_pin(&stream_state, pin, place)?;
+        let (stream, mut stream_state) = self.lock_state()?;
+        self.find_pin(&stream_state.pins, pin, place)?;
         let it = &mut stream_state.pins[pin];
         let changed = change(it.gate_inputs);
         let broken = changed.err().map(|reason| format!("{reason}: {}", pin.subject()));

@@ -6,14 +6,16 @@
 
 use crate::memory::{FrameMemory, MemoryKind};
 use crate::stream::Stream;
-use crate::stream_state::MemoryBlock;
+use crate::stream_state::{MemoryBlock, StreamState};
 use crate::types::{AllocatorId, DeviceId, DriverError, DriverResult, ObjectId};
-use flight::{Host, Irql, Log, RuleId, WaitResult, WaitToken, current_thread};
-use std::sync::{Arc, Weak};
+use flight::{Host, Irql, Log, RuleId, StateGuard, WaitResult, WaitToken, current_thread};
+use std::sync::Arc;
 
 /// The services of one device.
 pub struct Services {
-    pub(crate) stream: Weak<Stream>,
+    /// The class driver, which ends with its owner ([`StreamOwner`](crate::StreamOwner)) and not
+    /// with this reference.
+    pub(crate) stream: Arc<Stream>,
     pub(crate) device: DeviceId,
     /// The memory of its frames.
     pub(crate) memory: Arc<dyn FrameMemory>,
@@ -22,8 +24,12 @@ pub struct Services {
 }
 
 impl Services {
-    pub(crate) fn stream(&self) -> DriverResult<Arc<Stream>> {
-        self.stream.upgrade().ok_or(DriverError::Invalid)
+    /// The class driver, with its state locked. Fails if the class driver has ended: a driver may
+    /// outlive it.
+    #[inline]
+    pub(crate) fn lock_state(&self) -> DriverResult<(&Stream, StateGuard<'_, StreamState>)> {
+        let state = self.stream.state.lock();
+        if state.ended { Err(DriverError::Invalid) } else { Ok((&self.stream, state)) }
     }
 
     /// Its device.
@@ -48,7 +54,7 @@ impl Services {
 
     /// Waits for a time (`KeDelayExecutionThread`).
     pub fn delay(&self, interval: u64) -> DriverResult<()> {
-        let stream = self.stream()?;
+        let (stream, _) = self.lock_state()?;
         let level = self.host.irql();
         let broken = (level != Irql::Passive)
             .then(|| format!("a driver waited at {level} level: waiting is for passive level"));
@@ -58,7 +64,7 @@ impl Services {
             return Err(DriverError::Deadlock);
         }
         let until = self.host.now().saturating_add(interval);
-        self.wait_in_call(&stream, |at| {
+        self.wait_in_call(stream, |at| {
             let token = WaitToken::new("a driver's delay");
             match self.host.park(at, &token, Some(until)) {
                 WaitResult::HostEnded => Err(DriverError::Deadlock),
@@ -70,8 +76,8 @@ impl Services {
     /// The allocator whose entry is called on this thread: by its id, because two may have the same
     /// driver handle.
     pub fn current_allocator(&self) -> Option<AllocatorId> {
-        let stream = self.stream().ok()?;
-        let about = stream.state.lock().active_call(current_thread())?.about;
+        let (_, state) = self.lock_state().ok()?;
+        let about = state.active_call(current_thread())?.about;
         match about {
             ObjectId::Allocator(allocator) => Some(allocator),
             _ => None,
@@ -81,8 +87,7 @@ impl Services {
     /// Allocates memory (`ExAllocatePool2`). Memory allocated in a call of an allocator's entry
     /// belongs to that allocator.
     pub fn allocate_memory(&self, bytes: u32, alignment: u32, kind: MemoryKind) -> Option<usize> {
-        let stream = self.stream().ok()?;
-        let memory = stream.memory_of(self.device)?;
+        let memory = self.stream.memory_of(self.device)?;
         let driver_handle = memory.allocate(bytes, alignment, kind)?;
         self.add_memory(driver_handle);
         Some(driver_handle)
@@ -91,8 +96,7 @@ impl Services {
     /// Records memory that was allocated for the driver elsewhere as the driver's.
     pub fn add_memory(&self, driver_handle: usize) {
         // The driver may outlive the stream.
-        let Ok(stream) = self.stream() else { return };
-        let mut state = stream.state.lock();
+        let Ok((_, mut state)) = self.lock_state() else { return };
         let allocator = match state.active_call(current_thread()).map(|inside| inside.about) {
             Some(ObjectId::Allocator(allocator)) => Some(allocator),
             _ => None,
@@ -109,8 +113,7 @@ impl Services {
 
     /// Frees memory (`ExFreePool`).
     pub fn free_memory(&self, driver_handle: usize) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let memory = stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
+        let memory = self.stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
         self.remove_memory(driver_handle)?;
         memory.free(driver_handle).then_some(()).ok_or(DriverError::Invalid)
     }
@@ -119,8 +122,7 @@ impl Services {
     /// [`DriverError::Busy`] if a bag holds it, and [`DriverError::Invalid`] if it is not the
     /// driver's.
     pub fn remove_memory(&self, driver_handle: usize) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (stream, mut state) = self.lock_state()?;
         let bagged = state.bags.holds(self.device, driver_handle);
         let broken =
             bagged.then(|| "a driver freed an item that is in a bag: the bag frees it".to_owned());
@@ -151,10 +153,9 @@ impl Services {
         offset: u32,
         bytes: &[u8],
     ) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let memory = stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
+        let memory = self.stream.memory_of(self.device).ok_or(DriverError::Invalid)?;
         {
-            let state = stream.state.lock();
+            let (stream, state) = self.lock_state()?;
             let broken = state.freed_frames.contains(&(self.device, driver_handle)).then(|| {
                 format!(
                     "{} bytes were written to a frame after the driver was called to free it",
@@ -173,8 +174,7 @@ impl Services {
 
     /// Records that the hardware has a DMA adapter (`KsDeviceRegisterAdapterObject`).
     pub fn register_dma(&self) -> DriverResult<()> {
-        let stream = self.stream()?;
-        let mut state = stream.state.lock();
+        let (_, mut state) = self.lock_state()?;
         let device = state.devices.get_mut(self.device).ok_or(DriverError::Invalid)?;
         device.has_dma_adapter = true;
         Ok(())

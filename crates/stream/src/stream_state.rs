@@ -15,14 +15,14 @@ use crate::device::Device;
 use crate::driver_calls::{ActiveCall, Entry};
 use crate::filter::Filter;
 use crate::frame::{Frame, FrameLocation};
+use crate::jobs::JobQueue;
 use crate::mutex::MutexOwners;
 use crate::pending::PendingRequest;
 use crate::pin::Pin;
 use crate::pointer::{PointerKind, StreamPointer};
-use crate::process::Job;
 use crate::types::{AllocatorId, DeviceId, FrameId, PointerId};
 use flight::{Slab, Subject, WaitQueue, current_thread};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All live objects.
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub(crate) struct StreamState {
     /// The calls that threads are in, a thread's innermost call last.
     pub(crate) active_calls: Vec<ActiveCall>,
     /// The queued jobs.
-    pub(crate) jobs: VecDeque<Job>,
+    pub(crate) jobs: JobQueue,
     /// When which pointer's timeout expires.
     pub(crate) timers: BTreeSet<(u64, PointerId)>,
     pub(crate) bags: ObjectBags,
@@ -55,6 +55,8 @@ pub(crate) struct StreamState {
     pub(crate) waiters: WaitQueue,
     /// The random choices of `--pressure`, if it is set.
     pub(crate) pressure: Option<u64>,
+    /// The class driver has ended: drivers that outlive it get no service.
+    pub(crate) ended: bool,
 }
 
 /// Memory that a driver has allocated.

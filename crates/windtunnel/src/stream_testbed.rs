@@ -10,7 +10,7 @@ use kernel::{AdapterId, Kernel};
 use std::sync::Arc;
 use stream::{
     DeviceId, DriverSetup, Format, FrameMemory, FramingRequest, Graph, PinId, PinState,
-    ReceivedFrame, Stream, StreamError,
+    ReceivedFrame, StreamError, StreamOwner,
 };
 use verify::Oracle;
 
@@ -24,7 +24,7 @@ pub struct StreamTestbed<'a> {
     /// The IRQL proof of the scenario's thread.
     pub at: &'a mut Passive,
     /// The class driver.
-    pub stream: Arc<Stream>,
+    pub stream: Arc<StreamOwner>,
     pub(crate) log: Arc<Log>,
     pub(crate) host_kind: HostKind,
     /// The driver under test, and system memory for its frames.

@@ -3,14 +3,15 @@
 use super::SoftGpu;
 use crate::allocation::Allocation;
 use crate::blocks::{ObjectBlocks, build};
-use crate::description::read_allocation_info;
+use crate::description::describe_allocation;
 use crate::format;
 use crate::plan::PAGE;
+use crate::records::Records;
 use flight::Passive;
 use kernel::miniport::{
     AllocationInfo, CreateAllocationArgs, DestroyAllocationArgs, Drain, DriverAllocation,
-    DriverDevice, DriverError, DriverResource, DriverResult, DriverView, OpenAllocationArgs,
-    OwningResource, ResourceDisposition, SurfaceInfo,
+    DriverDevice, DriverError, DriverResource, DriverResult, DriverView, NewView,
+    OpenAllocationArgs, OwningResource, ResourceDisposition, SurfaceInfo,
 };
 use smallvec::SmallVec;
 
@@ -21,7 +22,7 @@ impl SoftGpu {
     /// Describes an allocation, from its private data.
     fn describe(&self, private: &[u8], info: &mut AllocationInfo) -> DriverResult<()> {
         if self.plan.is_some() {
-            *info = read_allocation_info(private)?;
+            describe_allocation(private, info)?;
             // A WDDM 1.x driver gets the addresses of allocations with each packet.
             let told = self.lists.is_none();
             (info.requirements.flags.physical, info.requirements.flags.notify) = (told, told);
@@ -57,17 +58,19 @@ impl SoftGpu {
                 }
                 Some(OwningResource::Existing(..)) | None => None,
             };
-            let mut own_blocks = SmallVec::<[_; 1]>::new();
+            let mut own_blocks = SmallVec::<[usize; 1]>::new();
             for new in &mut args.allocations {
                 self.describe(new.private, &mut new.info)?;
-                own_blocks.push(blocks.allocate()?);
+                if let Some(block) = blocks.allocate()? {
+                    own_blocks.push(block);
+                }
             }
 
             let records = &mut self.state().records;
             let resource = resource.map(|(block, blank)| blank.fill(records.add_resource(block)));
             let has_memory = self.plan.is_some();
-            for (new, block) in args.allocations.iter_mut().zip(own_blocks) {
-                let size = new.info.size;
+            for (place, new) in args.allocations.iter_mut().enumerate() {
+                let (size, block) = (new.info.size, own_blocks.get(place).copied());
                 let driver_handle = records.add_allocation(block, |handle| {
                     if has_memory {
                         Allocation::without_memory(handle, size)
@@ -126,22 +129,28 @@ impl SoftGpu {
             callbacks.filter(|_| state.records.has_device(device)).ok_or(DriverError::Invalid)?
         };
         self.build_objects(|blocks| {
-            let mut found = SmallVec::<[_; 1]>::new();
-            for new in &args.views {
+            let mut find = |new: &NewView<'_>| {
                 let allocation = callbacks.handle_data(at, new.handle, false);
                 let allocation = allocation.ok_or(DriverError::NoHandle)?;
-                found.push((blocks.allocate()?, allocation));
+                Ok((blocks.allocate()?, allocation))
+            };
+            let open = |records: &mut Records, new: &mut NewView<'_>, (block, allocation)| {
+                let view = records.add_view(block, device, new.handle, allocation);
+                new.fill(view.ok_or(DriverError::Invalid)?);
+                Ok(())
+            };
+            if let [new] = &mut *args.views {
+                let found = find(new)?;
+                return open(&mut self.state().records, new, found);
             }
-
+            let found: SmallVec<[_; 2]> =
+                args.views.iter().map(find).collect::<DriverResult<_>>()?;
             let records = &mut self.state().records;
             if found.iter().any(|(_, allocation)| records.allocation(*allocation).is_none()) {
                 return Err(DriverError::Invalid);
             }
-            for (new, (block, allocation)) in args.views.iter_mut().zip(found) {
-                let view = records.view(device, new.handle, allocation);
-                new.fill(records.add_view(block, view.ok_or(DriverError::Invalid)?));
-            }
-            Ok(())
+            let mut views = args.views.iter_mut().zip(found);
+            views.try_for_each(|(new, found)| open(records, new, found))
         })
     }
 

@@ -179,7 +179,7 @@ impl Minidriver for TestDriver {
 
 /// The kernel with one device of a test driver.
 struct Bed {
-    stream: Arc<Stream>,
+    stream: Arc<StreamOwner>,
     driver: Arc<TestDriver>,
     memory: Arc<SystemMemory>,
     device: DeviceId,
@@ -391,4 +391,33 @@ fn a_dangling_id_of_ours_is_an_internal_error() {
         bed.stream.close_filter(at, filter).unwrap();
         bed.assert_empty();
     });
+}
+
+/// The services refer to the class driver, and its devices to the services: the owner breaks the
+/// cycle.
+#[test]
+fn a_device_that_is_not_removed_ends_with_the_owner_and_gets_no_service() {
+    let log = Arc::new(Log::new());
+    let left = DeterministicHost::fly(1, &log, |host, at| {
+        let stream = Stream::new(host.clone(), log.clone());
+        let driver = Arc::new(TestDriver::default());
+        let (device, class) = (Arc::downgrade(&driver), Arc::downgrade(&stream));
+        let setup = DriverSetup { minidriver: driver, memory: Arc::new(SystemMemory::default()) };
+        let number = stream.add_device(at, setup).unwrap();
+        let services = stream.services(number).unwrap();
+        let filter = stream.open_filter(at, number, 0).unwrap();
+        let pin = stream.create_pin(at, filter, 0, &format()).unwrap();
+        assert!(services.leading_edge(pin, false).is_none() && services.clones(pin).is_ok());
+        (device, class, services, pin)
+    });
+    let (device, class, services, pin) = left.unwrap();
+    assert!(class.upgrade().is_none() && device.upgrade().is_none());
+    // The pin existed: a driver that outlives the class driver breaks no rule by using it.
+    let before = log.rule_counts();
+    assert_eq!(services.attempt_processing(pin), Err(DriverError::Invalid));
+    assert_eq!(services.clones(pin), Err(DriverError::Invalid));
+    assert_eq!(services.leading_edge(pin, true), None);
+    assert_eq!(services.allocate_memory(16, 7, MemoryKind::NonPaged), None);
+    assert_eq!(services.delay(1), Err(DriverError::Invalid));
+    assert_eq!(log.rule_counts(), before);
 }

@@ -427,7 +427,7 @@ pub(crate) fn fell(why: DriverError) -> DriverResult<()> {
 
 /// A run: the class driver on a host, with a worker thread.
 pub(crate) struct Run {
-    pub(crate) stream: Arc<Stream>,
+    pub(crate) stream: Arc<StreamOwner>,
     pub(crate) host: Arc<dyn Spawner>,
     pub(crate) memory: Arc<SystemMemory>,
 }

@@ -10,15 +10,13 @@
 
 use crate::event_chunk::EventChunk;
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, invariant, thread};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-/// How many empty chunks are kept: 512 KiB.
-const SPARE_CHUNKS: usize = 16;
 
 /// How often a rule is logged as broken at one place, one event for each breach.
 const MAX_BREACHES: u64 = 1000;
@@ -62,39 +60,22 @@ struct LogState {
     full_chunks: VecDeque<EventChunk>,
     /// The last events.
     chunk: EventChunk,
-    /// Empty chunks for later events, at most [`SPARE_CHUNKS`].
-    spare_chunks: Vec<EventChunk>,
     pointers: FastMap<usize, PointerEntry>,
     free_numbers: Vec<u32>,
     breaches: BTreeMap<BreachPlace, Breaches>,
 }
 
-/// An event that has no number yet.
-struct NewEvent {
-    subject: Subject,
-    kind: EventKind,
-    owns_memory: bool,
-}
-
-impl NewEvent {
-    #[expect(clippy::inline_always, reason = "whether it owns memory is a constant there")]
-    #[inline(always)]
-    fn new(subject: Subject, kind: EventKind) -> Self {
-        let owns_memory = kind.owns_memory();
-        Self { subject, kind, owns_memory }
-    }
-}
-
 impl LogState {
-    /// Numbers the next event. Returns its place, if one is prepared; what happened is still to be
-    /// written there.
+    /// Adds the next event; `None` if no place is prepared. What happened is still to be written
+    /// there.
     #[expect(clippy::inline_always, reason = "every event is logged by it")]
     #[inline(always)]
-    fn next_place(&mut self, new: &NewEvent) -> Option<&mut Event> {
-        let place = self.chunk.next_place(new.owns_memory)?;
+    fn push(&mut self, subject: Subject, owns_memory: bool) -> Option<&mut Event> {
+        let (thread, call) = thread::current_with_call();
+        let kind = EventKind::ViewIdle {}; // Any that has no values.
+        let event = Event { seq: self.last + 1, thread, call, subject, kind };
+        let place = self.chunk.push(event, owns_memory)?;
         self.last += 1;
-        (place.seq, place.subject) = (self.last, new.subject);
-        (place.thread, place.call) = thread::current_with_call();
         Some(place)
     }
 
@@ -102,16 +83,9 @@ impl LogState {
     #[cold]
     fn prepare_place(&mut self) {
         if !self.chunk.prepare() {
-            let full = self.replace_chunk();
-            self.full_chunks.push_back(full);
+            self.full_chunks.push_back(std::mem::take(&mut self.chunk));
             self.chunk.prepare();
         }
-    }
-
-    /// Takes out the last events.
-    fn replace_chunk(&mut self) -> EventChunk {
-        let spare = self.spare_chunks.pop().unwrap_or_default();
-        std::mem::replace(&mut self.chunk, spare)
     }
 
     /// The events that were not taken out.
@@ -200,34 +174,65 @@ impl Log {
     #[expect(clippy::inline_always, reason = "a log that keeps nothing costs one comparison")]
     #[inline(always)]
     pub fn emit(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
-        if self.enabled {
-            self.record(NewEvent::new(subject, what()));
-        }
-    }
-
-    /// Logs an event. The usual case is short: no thread waits, a place is prepared, and there is no
-    /// sink.
-    #[inline(never)]
-    fn record(&self, new: NewEvent) {
-        if self.sink.is_none()
-            && let Some(mut inner) = self.inner.try_lock()
-            && let Some(place) = inner.next_place(&new)
-        {
-            place.replace_kind(new.kind);
+        if !self.enabled {
             return;
         }
-        self.record_otherwise(new);
+        if self.sink.is_none() {
+            // A value that may have to be dropped would be in memory, and be copied as a whole.
+            let kind = ManuallyDrop::new(what());
+            // Whether it owns memory is nearly always a constant here.
+            let mut place = self.place(subject, kind.owns_memory());
+            place.replace_kind(ManuallyDrop::into_inner(kind));
+        } else {
+            self.record(subject, what());
+        }
     }
 
+    /// A place for an event. What happened is written there by the caller, which knows the size of
+    /// it: nothing else is copied.
+    #[inline(never)]
+    fn place(&self, subject: Subject, owns_memory: bool) -> MappedMutexGuard<'_, Event> {
+        let Some(inner) = self.inner.try_lock() else {
+            return self.place_otherwise(subject, owns_memory);
+        };
+        match MutexGuard::try_map(inner, |inner| inner.push(subject, owns_memory)) {
+            Ok(place) => place,
+            Err(inner) => Self::place_in_next_chunk(inner, subject, owns_memory),
+        }
+    }
+
+    /// The same if another thread has the lock.
     #[cold]
-    fn record_otherwise(&self, new: NewEvent) {
-        self.record_locked(&mut self.inner(), new);
+    #[inline(never)]
+    fn place_otherwise(&self, subject: Subject, owns_memory: bool) -> MappedMutexGuard<'_, Event> {
+        Self::place_in_next_chunk(self.inner(), subject, owns_memory)
     }
 
-    fn record_locked(&self, inner: &mut LogState, new: NewEvent) {
+    /// The same if the chunk may be full.
+    #[cold]
+    #[inline(never)]
+    fn place_in_next_chunk(
+        inner: MutexGuard<'_, LogState>,
+        subject: Subject,
+        owns_memory: bool,
+    ) -> MappedMutexGuard<'_, Event> {
+        MutexGuard::map(inner, |inner| {
+            inner.prepare_place();
+            invariant(inner.push(subject, owns_memory), "a place was prepared")
+        })
+    }
+
+    /// Logs an event and passes it to the sink.
+    #[cold]
+    fn record(&self, subject: Subject, kind: EventKind) {
+        self.record_locked(&mut self.inner(), subject, kind);
+    }
+
+    fn record_locked(&self, inner: &mut LogState, subject: Subject, kind: EventKind) {
         inner.prepare_place();
-        let place = invariant(inner.next_place(&new), "a place was prepared");
-        place.replace_kind(new.kind);
+        let place = inner.push(subject, kind.owns_memory());
+        let place = invariant(place, "a place was prepared");
+        place.replace_kind(kind);
         if let Some(sink) = &self.sink {
             sink.event(place);
         }
@@ -273,7 +278,7 @@ impl Log {
             let (rule, component, argument) = place;
             let (argument, message) = (argument.into(), message.into());
             let kind = EventKind::RuleBroken { rule, component, argument, message };
-            self.record_locked(inner, NewEvent::new(about, kind));
+            self.record_locked(inner, about, kind);
         } else if breaches.repeat(about, message) {
             let repeated = std::mem::take(&mut breaches.repeated);
             self.record_repeated(inner, place, repeated);
@@ -290,7 +295,7 @@ impl Log {
         for (subject, message, count) in repeated {
             let (argument, message) = (Text::from(argument), message.into());
             let kind = EventKind::RuleRepeated { rule, component, argument, message, count };
-            self.record_locked(inner, NewEvent::new(subject, kind));
+            self.record_locked(inner, subject, kind);
         }
     }
 
@@ -315,7 +320,7 @@ impl Log {
     pub fn take(&self) -> Vec<Event> {
         self.flush();
         let inner = &mut *self.inner();
-        let last = inner.replace_chunk();
+        let last = std::mem::take(&mut inner.chunk);
         let full = std::mem::take(&mut inner.full_chunks);
         if full.is_empty() {
             return last.into_events();
@@ -324,8 +329,8 @@ impl Log {
     }
 
     /// Takes out the events since the last call and shows them to an observer, in order. It may log.
-    /// Chunk by chunk, the memory of events that were read is used for later ones, so a log that is
-    /// read now and then does not grow.
+    /// Chunk by chunk, the memory of events that were read is freed, so a log that is read now and
+    /// then does not grow.
     pub fn read(&self, mut observe: impl FnMut(&Event)) {
         self.read_chunks(|events| events.iter().for_each(&mut observe));
     }
@@ -335,18 +340,13 @@ impl Log {
         self.flush();
         let last = self.inner().last;
         loop {
-            let mut chunk = {
+            let chunk = {
                 let inner = &mut *self.inner();
                 let full = inner.full_chunks.pop_front();
-                full.unwrap_or_else(|| inner.replace_chunk())
+                full.unwrap_or_else(|| std::mem::take(&mut inner.chunk))
             };
             observe(chunk.events());
             let is_done = chunk.events().last().is_none_or(|event| event.seq >= last);
-            chunk.clear();
-            let inner = &mut *self.inner();
-            if inner.spare_chunks.len() < SPARE_CHUNKS {
-                inner.spare_chunks.push(chunk);
-            }
             if is_done {
                 return;
             }
@@ -371,6 +371,30 @@ impl Log {
         RuleCounts(
             self.rule_counts.iter().map(|atomic_u64| atomic_u64.load(Ordering::Relaxed)).collect(),
         )
+    }
+
+    /// Logs the event of a driver pointer that has a reference, then drops that reference.
+    pub fn end_pointer(&self, driver_handle: usize, what: impl FnOnce() -> EventKind) {
+        if !self.enabled {
+            return;
+        }
+        let kind = what();
+        let inner = &mut *self.inner();
+        let entry = inner.pointers.entry(driver_handle);
+        let number = match entry {
+            Entry::Occupied(mut entry) => {
+                let PointerEntry { number, references } = entry.get_mut();
+                let number = *number;
+                *references -= 1;
+                if *references == 0 {
+                    entry.remove();
+                    inner.free_numbers.push(number);
+                }
+                number
+            }
+            Entry::Vacant(_) => 0,
+        };
+        self.record_locked(inner, Kind::DriverPointer.subject(number), kind);
     }
 
     /// Numbers a driver pointer. The number stays the same while the pointer has a reference.
@@ -416,6 +440,7 @@ impl Log {
         }
     }
 
+    #[inline]
     fn inner(&self) -> MutexGuard<'_, LogState> {
         // A panic while logging leaves a consistent log.
         self.inner.lock()
@@ -462,7 +487,6 @@ impl RuleCounts {
 mod tests {
     use super::*;
     use crate::event_chunk::CHUNK;
-    use std::collections::BTreeSet;
 
     #[test]
     fn a_driver_pointer_keeps_its_number_while_it_is_referenced() {
@@ -477,18 +501,12 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_in_order_and_once_and_their_memory_is_used_again() {
+    fn events_are_read_in_order_and_once_and_their_memory_is_freed() {
         let log = Log::new();
         let emit =
             |count| (0..count).for_each(|_| log.emit(Subject::RUN, || EventKind::ViewIdle {}));
         let numbers = |events: &[Event]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
-        let chunks = |log: &Log| {
-            let inner = log.inner();
-            let all = inner.full_chunks.iter().chain([&inner.chunk]).chain(&inner.spare_chunks);
-            all.map(|chunk| chunk.events().as_ptr()).collect::<BTreeSet<_>>()
-        };
         let mut next = 1;
-        let mut known = None;
         for round in 0..20 {
             let count = 5 * CHUNK as u64 / 4 + round % 2;
             emit(count);
@@ -497,9 +515,9 @@ mod tests {
             log.read(|event| read.push(event.seq));
             assert!(read.into_iter().eq(next..next + count), "round {round}");
             next += count;
-            let now = chunks(&log);
-            assert!(round < 2 || known.as_ref() == Some(&now), "round {round}: {now:?}");
-            known = Some(now);
+            let inner = log.inner();
+            let chunks = inner.full_chunks.iter().chain([&inner.chunk]);
+            assert!(chunks.map(EventChunk::capacity).eq([0]), "round {round}");
         }
         let many = 5 * CHUNK as u64 + 3;
         emit(many);

@@ -4,6 +4,7 @@
 //! ends; a driver handle has the object it stands for and the pool block at that address.
 
 use crate::follow::decrement;
+use crate::shadow::memory::MemoryRequirements;
 use crate::shadow::{
     Allocation, Block, DriverPointer, PointerUse, Rare, Resource, ResourceView, RetireRequest,
     Retirement, SharedData, View, ViewStage,
@@ -87,21 +88,20 @@ impl Shadows {
         if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind
         {
             let driver_handle = self.early_handles.get(&event.subject).copied();
-            let (in_call, views, busy, held, ended_by) = (None, 0, 0, 0, None);
-            let memory = Rare::default();
-            let allocation = Allocation {
-                adapter: adapter.into(),
-                creator: creator.into(),
-                memory,
-                resource: resource.map(Serial::from),
+            let (owner, creator) = (adapter.into(), creator.into());
+            let of_resource = resource.map(Serial::from);
+            self.begin(event, || Allocation {
+                adapter: owner,
+                creator,
+                memory: Rare::default(),
+                resource: of_resource,
                 driver_handle,
-                destroyed_in: in_call,
-                views,
-                busy,
-                data_references: held,
-                ended_by,
-            };
-            self.begin(event, allocation);
+                destroyed_in: None,
+                views: 0,
+                busy: 0,
+                data_references: 0,
+                ended_by: None,
+            });
             self.with_resource(resource, |resource| resource.live += 1);
             self.with_adapter(adapter, |adapter| adapter.owned += 1);
             return;
@@ -162,29 +162,28 @@ impl Shadows {
             // The event names the device's view of the resource, or the resource itself.
             let named = self.resource_view(resource).map(|view| view.resource);
             let resource = named.or_else(|| resource.serial());
-            let (stage, retirement, request, close_called) = (ViewStage::Live, None, 0, false);
-            let known = self.allocation(allocation);
-            let view = View {
-                allocation: allocation.into(),
-                device: device.into(),
-                resource,
-                stage,
-                retirement,
-                request,
-                assumed_idle: false,
-                close_called,
-                driver_handle: None,
-                creator: known.is_some_and(|allocation| allocation.creator == device),
-                requirements: known
-                    .map(|allocation| allocation.memory.requirements)
-                    .unwrap_or_default(),
-                resident: 0,
-                memory: Rare::default(),
-            };
-            self.begin(event, view);
+            let (mut creator, mut requirements) = (false, MemoryRequirements::default());
             self.with_allocation(allocation, |allocation| {
                 allocation.views += 1;
                 allocation.busy += 1;
+                creator = allocation.creator == device;
+                requirements = allocation.memory.requirements;
+            });
+            let (of_allocation, of_device) = (allocation.into(), device.into());
+            self.begin(event, || View {
+                allocation: of_allocation,
+                device: of_device,
+                resource,
+                stage: ViewStage::Live,
+                retirement: None,
+                request: 0,
+                assumed_idle: false,
+                close_called: false,
+                driver_handle: None,
+                creator,
+                requirements,
+                resident: 0,
+                memory: Rare::default(),
             });
             self.with_device(device, |device| device.views += 1);
             return;
@@ -290,11 +289,15 @@ impl Shadows {
         {
             let request =
                 RetireRequest { seq: event.seq, assume_not_in_use: assume, synchronous: sync };
-            let (closed, orphans, groups) = (0, 0, Vec::new());
-            let (done, answered) = (false, false);
-            let retirement =
-                Retirement { request, views, closed, groups, orphans, done, returned: answered };
-            return self.begin(event, retirement);
+            return self.begin(event, || Retirement {
+                request,
+                views,
+                closed: 0,
+                groups: Vec::new(),
+                orphans: 0,
+                done: false,
+                returned: false,
+            });
         }
         let Some(it) = self.subject_mut::<Retirement>(event) else { return };
         match event.kind {
@@ -339,7 +342,7 @@ impl Shadows {
                     None => Box::new(block),
                 };
                 let pointer = DriverPointer { block: Some(block), ..DriverPointer::default() };
-                self.begin(event, pointer);
+                self.begin(event, || pointer);
                 if let Some(call) = self.call_mut(call) {
                     call.blocks.push((subject.into(), bytes, tag.clone()));
                 }

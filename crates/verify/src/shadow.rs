@@ -22,7 +22,7 @@ pub mod sync;
 mod table;
 pub mod tdr;
 
-pub use adapter::{ActiveCall, Adapter, Node, NodeFences};
+pub use adapter::{Adapter, Node, NodeFences};
 pub use allocation::{
     Allocation, Instance, Resource, ResourceView, SharedData, View, ViewMemory, ViewStage,
 };
@@ -69,9 +69,11 @@ macro_rules! shadows {
             pub(crate) early_saves: FastMap<Subject, ContextAllocationList>,
             /// The root page tables of contexts whose creation was not logged yet.
             pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<PageTable>>,
-            /// The last event of each thread, by its number.
+            /// The last event of each thread but the current one, by its number.
             pub(crate) last_events: Vec<u64>,
-            /// The event of its thread before the one that is followed.
+            /// The thread of the last event.
+            pub(crate) thread: u32,
+            /// The last event of that thread.
             pub(crate) event_before: u64,
             /// The last event of each thread before its last call of `DxgkDdiBuildPagingBuffer`:
             /// the operation was chosen after it.
@@ -306,12 +308,12 @@ impl Shadows {
         if !self.early_handles.is_empty() {
             self.early_handles.remove(&T::KIND.subject(number));
         }
-        T::map_mut(self).insert(number, Trail::default(), known);
+        T::map_mut(self).insert(number, Trail::default(), || known);
     }
 
     /// Starts the shadow of an event's subject afresh, with the event in its trail.
     #[inline]
-    pub(crate) fn begin<T: Mapped>(&mut self, event: &Event, known: T) {
+    pub(crate) fn begin<T: Mapped>(&mut self, event: &Event, known: impl FnOnce() -> T) {
         if !self.early_handles.is_empty() {
             self.early_handles.remove(&event.subject);
         }
@@ -356,6 +358,12 @@ impl Shadows {
 
     pub(crate) fn call_of_mut(&mut self, event: &Event) -> Option<&mut Call> {
         self.call_mut(call_of(event))
+    }
+
+    /// The calls inside the driver of an adapter, without a record that they were read.
+    pub(crate) fn active_calls(&self, adapter: &Adapter) -> impl Iterator<Item = &Call> {
+        let calls = adapter.active_calls.iter();
+        calls.filter_map(|call| Some(&self.calls.get(call.number()?)?.known))
     }
 
     /// Whether a call of a driver is plain: it excludes no other call, no other call is inside the

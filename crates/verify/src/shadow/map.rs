@@ -66,8 +66,7 @@ impl Trail {
         }
         let [_, last] = self.distances;
         // An event that is too far from the first for a distance is left out.
-        let distance = seq.checked_sub(self.first).map(u32::try_from);
-        let distance = distance.and_then(Result::ok).unwrap_or(0);
+        let distance = u32::try_from(seq.wrapping_sub(self.first)).unwrap_or(0);
         self.distances = [last, distance];
     }
 
@@ -122,8 +121,8 @@ impl<T> ShadowMap<T> {
 
     /// Starts the shadow of an object afresh.
     #[inline]
-    pub(crate) fn insert(&mut self, number: u32, trail: Trail, known: T) {
-        self.0.insert(number, Shadow { trail, known });
+    pub(crate) fn insert(&mut self, number: u32, trail: Trail, known: impl FnOnce() -> T) {
+        self.0.insert_with(number, || Shadow { trail, known: known() });
     }
 
     /// The shadow of an object that begins with the first event that names it.

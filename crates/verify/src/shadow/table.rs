@@ -86,17 +86,25 @@ impl<T> Table<T> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// Adds a record, or replaces it.
+    /// Adds a record, or replaces it. It is made where it will be.
     #[inline]
-    pub(crate) fn insert(&mut self, serial: u32, record: T) {
+    pub(crate) fn insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) {
+        let slot = self.empty_slot(serial);
+        // Nothing is dropped, since the slot is empty: a check would need the record elsewhere.
+        std::mem::forget(slot.replace(make()));
+    }
+
+    /// The slot of a number, without a record.
+    #[inline(never)]
+    fn empty_slot(&mut self, serial: u32) -> &mut Option<T> {
         // A table of short-lived records is often empty.
-        let slot = if self.len() == 0 { NOWHERE } else { self.slot(serial) };
-        match self.slots.get_mut(slot as usize) {
-            Some(known) => *known = Some(record),
-            None => {
-                self.add(serial, record);
-            }
+        let slot = if self.len() == 0 { NOWHERE } else { self.slot(serial) } as usize;
+        if slot < self.slots.len() {
+            self.slots[slot] = None;
+            return &mut self.slots[slot];
         }
+        let slot = self.add_slot(serial);
+        &mut self.slots[slot]
     }
 
     /// The record of a number, which is made if there is none.
@@ -104,7 +112,7 @@ impl<T> Table<T> {
     pub(crate) fn get_or_insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
         let mut slot = self.slot(serial) as usize;
         if slot >= self.slots.len() {
-            slot = self.add_first(serial, make());
+            slot = self.add_first(serial, make);
         }
         flight::invariant(self.slots[slot].as_mut(), "an entry of the index has a record")
     }
@@ -115,15 +123,16 @@ impl<T> Table<T> {
         let slot = self.slot(serial);
         if let Some(record) = self.slots.get_mut(slot as usize) {
             *record = None;
+            self.free.push(slot);
+            self.last.set((serial, NOWHERE));
             if !self.index.is_empty() {
                 self.remove_entry(slot);
             }
-            self.free.push(slot);
-            self.last.set((serial, NOWHERE));
         }
     }
 
     /// Removes the entry of a slot from the index.
+    #[inline(never)]
     fn remove_entry(&mut self, slot: u32) {
         let (index, numbers) = (&mut self.index[..], &self.numbers[..]);
         let mask = index.len() - 1;
@@ -176,23 +185,25 @@ impl<T> Table<T> {
         slot
     }
 
-    /// Adds a record as `add` does. A look-up that finds its record is shorter without.
+    /// Adds the first record of a number. A look-up that finds its record is shorter without.
     #[cold]
-    fn add_first(&mut self, serial: u32, record: T) -> usize {
-        self.add(serial, record)
+    #[inline(never)]
+    fn add_first(&mut self, serial: u32, make: impl FnOnce() -> T) -> usize {
+        let slot = self.add_slot(serial);
+        self.slots[slot] = Some(make());
+        slot
     }
 
-    /// Adds a record of a new number. Returns its slot.
+    /// Adds a slot for a new number. The caller writes the record.
     #[inline]
-    fn add(&mut self, serial: u32, record: T) -> usize {
+    fn add_slot(&mut self, serial: u32) -> usize {
         let slot = if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = Some(record);
             self.numbers[slot as usize] = serial;
             slot
         } else {
             make_room(&mut self.slots, 1);
             make_room(&mut self.numbers, 1);
-            self.slots.push(Some(record));
+            self.slots.push(None);
             self.numbers.push(serial);
             u32::try_from(self.slots.len() - 1).unwrap_or(NOWHERE - 1)
         };
@@ -213,15 +224,14 @@ impl<T> Table<T> {
         }
     }
 
-    /// Makes an index of twice the size, for all records.
+    /// Makes an index of twice the size, for all records: a slot was added, since no slot was free.
     #[cold]
     fn grow(&mut self) {
         if !self.index.is_empty() {
             self.shift -= 1;
         }
         self.index = vec![0; 1 << (64 - self.shift)];
-        let records = self.numbers.iter().zip(&self.slots).zip(1..);
-        for ((number, _), entry) in records.filter(|((_, record), _)| record.is_some()) {
+        for (number, entry) in self.numbers.iter().zip(1..) {
             Self::put(&mut self.index, self.shift, *number, entry);
         }
     }
@@ -258,7 +268,7 @@ mod tests {
                 _ => u32::MAX - draw % 8,
             };
             if draw & 0x100 == 0 {
-                table.insert(serial, step);
+                table.insert_with(serial, || step);
                 map.insert(serial, step);
             } else if draw & 0x200 == 0 {
                 table.remove(serial);
@@ -279,7 +289,7 @@ mod tests {
     fn memory_is_for_what_is_there_at_once() {
         let mut table = Table::default();
         for serial in 0..100_000_u32 {
-            table.insert(serial, serial);
+            table.insert_with(serial, || serial);
             if serial >= 100 {
                 table.remove(serial - 100);
             }

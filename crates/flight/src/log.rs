@@ -51,7 +51,10 @@ impl fmt::Debug for Log {
 
 /// How often each live rule was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleCounts(Vec<u64>);
+pub struct RuleCounts(Box<[u64; COUNTS]>);
+
+/// A power of two, so that an index needs no check.
+const COUNTS: usize = RuleId::LIVE.len().next_power_of_two();
 
 #[derive(Debug, Default)]
 struct LogState {
@@ -86,6 +89,23 @@ impl LogState {
             self.full_chunks.push_back(std::mem::take(&mut self.chunk));
             self.chunk.prepare();
         }
+    }
+
+    /// Drops one reference to a driver pointer. Returns its number, which is free again with the last
+    /// reference.
+    #[inline]
+    fn end_pointer(&mut self, driver_handle: usize) -> Subject {
+        let mut number = 0;
+        if let Entry::Occupied(mut entry) = self.pointers.entry(driver_handle) {
+            let pointer = entry.get_mut();
+            number = pointer.number;
+            pointer.references -= 1;
+            if pointer.references == 0 {
+                entry.remove();
+                self.free_numbers.push(number);
+            }
+        }
+        Kind::DriverPointer.subject(number)
     }
 
     /// The events that were not taken out.
@@ -368,33 +388,42 @@ impl Log {
 
     /// How often the entry rules were judged.
     pub fn rule_counts(&self) -> RuleCounts {
-        RuleCounts(
-            self.rule_counts.iter().map(|atomic_u64| atomic_u64.load(Ordering::Relaxed)).collect(),
-        )
+        let mut counts = RuleCounts::default();
+        for (count, atomic) in counts.0.iter_mut().zip(&self.rule_counts) {
+            *count = atomic.load(Ordering::Relaxed);
+        }
+        counts
     }
 
-    /// Logs the event of a driver pointer that has a reference, then drops that reference.
+    /// Logs the event of a driver pointer that has a reference, and drops that reference.
+    #[inline]
     pub fn end_pointer(&self, driver_handle: usize, what: impl FnOnce() -> EventKind) {
         if !self.enabled {
             return;
         }
-        let kind = what();
-        let inner = &mut *self.inner();
-        let entry = inner.pointers.entry(driver_handle);
-        let number = match entry {
-            Entry::Occupied(mut entry) => {
-                let PointerEntry { number, references } = entry.get_mut();
-                let number = *number;
-                *references -= 1;
-                if *references == 0 {
-                    entry.remove();
-                    inner.free_numbers.push(number);
-                }
-                number
-            }
-            Entry::Vacant(_) => 0,
-        };
-        self.record_locked(inner, Kind::DriverPointer.subject(number), kind);
+        if self.sink.is_none() {
+            let kind = ManuallyDrop::new(what()); // See `emit`.
+            let mut place = self.place_of_ended(driver_handle, kind.owns_memory());
+            place.replace_kind(ManuallyDrop::into_inner(kind));
+        } else {
+            let inner = &mut *self.inner();
+            let subject = inner.end_pointer(driver_handle);
+            self.record_locked(inner, subject, what());
+        }
+    }
+
+    #[inline(never)]
+    fn place_of_ended(
+        &self,
+        driver_handle: usize,
+        owns_memory: bool,
+    ) -> MappedMutexGuard<'_, Event> {
+        let mut inner = self.inner();
+        let subject = inner.end_pointer(driver_handle);
+        match MutexGuard::try_map(inner, |inner| inner.push(subject, owns_memory)) {
+            Ok(place) => place,
+            Err(inner) => Self::place_in_next_chunk(inner, subject, owns_memory),
+        }
     }
 
     /// Numbers a driver pointer. The number stays the same while the pointer has a reference.
@@ -431,13 +460,7 @@ impl Log {
         if !self.enabled {
             return; // No reference: see `acquire_pointer`.
         }
-        let inner = &mut *self.inner();
-        if let Entry::Occupied(mut entry) = inner.pointers.entry(driver_handle) {
-            entry.get_mut().references -= 1;
-            if entry.get().references == 0 {
-                inner.free_numbers.push(entry.remove().number);
-            }
-        }
+        self.inner().end_pointer(driver_handle);
     }
 
     #[inline]
@@ -455,29 +478,30 @@ impl Default for Log {
 
 impl Default for RuleCounts {
     fn default() -> Self {
-        Self(vec![0; RuleId::LIVE.len()])
+        Self(Box::new([0; COUNTS]))
     }
 }
 
 impl RuleCounts {
     /// Counts one judgment.
     pub fn increment(&mut self, rule: RuleId) {
-        self.0[rule.index()] += 1;
+        self.add_count(rule, 1);
     }
 
     /// Counts several judgments.
+    #[inline]
     pub fn add_count(&mut self, rule: RuleId, count: u64) {
-        self.0[rule.index()] += count;
+        self.0[rule.index() % COUNTS] += count;
     }
 
     /// How often the rule was judged.
     pub fn count_of(&self, rule: RuleId) -> u64 {
-        self.0[rule.index()]
+        self.0[rule.index() % COUNTS]
     }
 
     /// Adds other counts to these.
     pub fn add(&mut self, other: &RuleCounts) {
-        for (mine, more) in self.0.iter_mut().zip(&other.0) {
+        for (mine, more) in self.0.iter_mut().zip(other.0.iter()) {
             *mine += more;
         }
     }

@@ -18,7 +18,7 @@ pub(crate) struct RuleJudge {
 }
 
 /// Judges, in the order of the tables of rules.
-type JudgeList = Vec<RuleJudge>;
+type JudgeList = &'static [RuleJudge];
 
 /// The judges of events that are not dispatched by the name of an entry point.
 #[derive(Debug)]
@@ -49,20 +49,20 @@ impl EventJudges {
 
     /// The judges of an event, by its name.
     #[inline]
-    pub(crate) fn of_event(&self, kind: &EventKind) -> &[RuleJudge] {
-        &self.events[kind.index()]
+    pub(crate) fn of_event(&self, kind: &EventKind) -> JudgeList {
+        self.events[kind.index()]
     }
 
     /// The judges of a driver handle that is set for an object of this kind.
     #[inline]
-    pub(crate) fn of_handle_set(&self, kind: Kind) -> &[RuleJudge] {
-        &self.handle_sets[kind as usize]
+    pub(crate) fn of_handle_set(&self, kind: Kind) -> JudgeList {
+        self.handle_sets[kind as usize]
     }
 
     /// The judges of a driver handle of an object of this kind that ends.
     #[inline]
-    pub(crate) fn of_handle_end(&self, kind: Kind) -> &[RuleJudge] {
-        &self.handle_ends[kind as usize]
+    pub(crate) fn of_handle_end(&self, kind: Kind) -> JudgeList {
+        self.handle_ends[kind as usize]
     }
 }
 
@@ -113,7 +113,8 @@ fn judges_on(name: &str, entry: &str, chosen: impl Fn(&Rule) -> bool) -> JudgeLi
     let rules = rule::ALL.iter().copied().flatten();
     let on_it = rules.filter(|rule| rule.events.contains(&name) && chosen(rule));
     let judge = |rule: &Rule| rule.judge_of.map_or(rule.judge, |judge_of| judge_of(entry));
-    on_it.map(|rule| RuleJudge { judge: judge(rule), id: rule.id }).collect()
+    // The tables of judges are made once.
+    on_it.map(|rule| RuleJudge { judge: judge(rule), id: rule.id }).collect::<Vec<_>>().leak()
 }
 
 /// What is known of names that are constants, each near a place that its address determines. A name

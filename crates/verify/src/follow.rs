@@ -34,6 +34,17 @@ impl Shadows {
         self.event_before = event.seq;
     }
 
+    /// Records the return from a DDI.
+    #[inline]
+    pub(crate) fn follow_return(&mut self, event: &Event, name: &Text, result: &Text) {
+        if event.subject.kind != Kind::Call {
+            return self.follow(event);
+        }
+        self.follow_thread(event);
+        self.follow_ddi_return(event, name, result);
+        self.event_before = event.seq;
+    }
+
     /// Records the call of a DDI that is known.
     #[inline]
     pub(crate) fn follow_ddi(&mut self, event: &Event, ddi: KnownDdi) {
@@ -149,10 +160,7 @@ impl Shadows {
                 });
             }
             EventKind::Leave { .. } => {
-                let call = process.calls.iter().rposition(|it| it.thread == event.thread);
-                if let Some(at) = call {
-                    remove_near_end(&mut process.calls, at);
-                }
+                remove_last(&mut process.calls, |call| call.thread == event.thread);
             }
             EventKind::ProcessLeaked { .. } => process.leaked += 1,
             EventKind::HandleReserved { handle } => {
@@ -446,17 +454,15 @@ impl Shadows {
 
     #[inline(never)]
     fn follow_ddi_return(&mut self, event: &Event, name: &Text, result: &Text) {
-        let Some(call) = self.call_mut(event.subject) else { return };
-        let (owner, kept, ddi) = (call.adapter, call.blocks.len(), call.ddi);
+        let mut kept = None;
         if result != "ok" {
+            kept = self.call(event.subject).map(|call| call.blocks.len());
             self.follow_failed_call(event, name, result);
         }
-        self.end_subject::<Call>(event);
+        let ended = |call: &Call| (call.adapter, kept.unwrap_or(call.blocks.len()), call.ddi);
+        let Some((owner, kept, ddi)) = self.take_subject(event, ended) else { return };
         let Some(adapter) = self.adapter_mut(owner) else { return };
-        let calls = &mut adapter.active_calls;
-        if let Some(at) = calls.iter().rposition(|call| *call == event.subject) {
-            remove_near_end(calls, at);
-        }
+        remove_last(&mut adapter.active_calls, |call| *call == event.subject);
         adapter.blocks_taken = kept;
         match ddi {
             KnownDdi::AddDevice => adapter.declined |= result == "declined",
@@ -578,11 +584,18 @@ impl Shadows {
     }
 }
 
-/// Removes an element that is usually the last.
-fn remove_near_end<T>(list: &mut Vec<T>, at: usize) {
-    if at + 1 == list.len() {
-        list.pop();
-    } else {
+/// Removes the last element of these, which is usually the last of all.
+#[inline]
+fn remove_last<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool) {
+    if list.pop_if(|last| is_it(last)).is_none() {
+        remove_inner(list, is_it);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn remove_inner<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool) {
+    if let Some(at) = list.iter().rposition(is_it) {
         list.remove(at);
     }
 }

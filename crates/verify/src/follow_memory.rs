@@ -225,12 +225,14 @@ impl Shadows {
 
     /// The view and what counts it: it does not block anything any more, if it still did.
     fn close_view(&mut self, event: &Event) {
-        let Some(view) = self.view_mut(event.subject) else { return };
-        let (allocation, device) = (view.allocation, view.device);
-        let (retirement, resource) = (view.retirement, view.resource);
-        let (was_busy, was_hasty) = (view.is_busy(), view.is_hasty());
-        let listed = view.resident > 0;
-        self.end_subject::<View>(event);
+        let ended = |view: &View| {
+            let (allocation, device) = (view.allocation, view.device);
+            let (retirement, resource) = (view.retirement, view.resource);
+            let was = (view.is_busy(), view.is_hasty(), view.resident > 0);
+            (allocation, device, retirement, resource, was)
+        };
+        let Some(ended) = self.take_subject(event, ended) else { return };
+        let (allocation, device, retirement, resource, (was_busy, was_hasty, listed)) = ended;
         let mut orphan = 0;
         self.with_allocation(allocation, |it| {
             if was_busy {
@@ -377,7 +379,13 @@ impl Shadows {
                 if of.kind != Kind::View {
                     driver_handle.leak();
                 }
-                driver_handle.uses.retain(|pointer_use| pointer_use.of != *of);
+                if let [only] = &driver_handle.uses[..]
+                    && only.of == *of
+                {
+                    driver_handle.uses.pop();
+                } else {
+                    driver_handle.uses.retain(|pointer_use| pointer_use.of != *of);
+                }
                 if driver_handle.uses.is_empty() && driver_handle.block.is_none() {
                     self.end_subject::<DriverPointer>(event);
                 }

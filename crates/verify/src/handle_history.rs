@@ -92,7 +92,7 @@ impl HandleHistory {
         {
             closed.times -= 1;
             if closed.times == 0 {
-                self.closed_slots.remove(oldest);
+                self.closed_slots.remove(oldest, |_| ());
             }
         }
     }

@@ -42,7 +42,6 @@ use map::ShadowMap;
 use memory::{ContextAllocation, ContextAllocationList, Memory, Paging, PagingQueue, Segment};
 use nt_object::NtObject;
 use source::Source;
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
@@ -86,7 +85,6 @@ macro_rules! shadows {
             pub(crate) sources: BTreeMap<(Subject, u32), Source>,
             /// A driver call has failed in this flight.
             pub driver_failed: bool,
-            reads: Reads,
         }
 
         shadows!(@each $($(#[doc = $doc])+ $map: $type of $kind, $get $($get_mut)?;)*
@@ -128,6 +126,17 @@ macro_rules! shadows {
                     return trail$(.or(self.$other_map.trail(number)))*;
                 }
                 trail
+            }
+
+            /// The trails of all objects that a judge reads.
+            pub(crate) fn trails_read<R>(&self, judge: impl FnOnce(&Self) -> R) -> Vec<Trail> {
+                $(self.$map.record_reads();)*
+                $(self.$other_map.record_reads();)*
+                judge(self);
+                let mut trails = Vec::new();
+                $(trails.append(&mut self.$map.take_reads());)*
+                $(trails.append(&mut self.$other_map.take_reads());)*
+                trails
             }
 
             /// How many objects have a shadow.
@@ -269,37 +278,11 @@ pub(crate) trait Mapped: Shadowed {
     fn map_mut(shadows: &mut Shadows) -> &mut ShadowMap<Self>;
 }
 
-/// The objects that a judge has read, while they are recorded.
-#[derive(Debug, Default)]
-struct Reads {
-    recording: Cell<bool>,
-    trails: RefCell<Vec<Trail>>,
-}
-
-impl Reads {
-    #[cold]
-    fn record(&self, trail: Trail) {
-        self.trails.borrow_mut().push(trail);
-    }
-}
-
 impl Shadows {
     /// The shadow of an object, for a judge.
     #[inline]
     fn read<T: Mapped>(&self, number: u32) -> Option<&T> {
-        let shadow = T::map(self).get(number)?;
-        if self.reads.recording.get() {
-            self.reads.record(shadow.trail);
-        }
-        Some(&shadow.known)
-    }
-
-    /// The trails of all objects that a judge reads.
-    pub(crate) fn trails_read<R>(&self, judge: impl FnOnce(&Self) -> R) -> Vec<Trail> {
-        self.reads.recording.set(true);
-        judge(self);
-        self.reads.recording.set(false);
-        self.reads.trails.take()
+        Some(&T::map(self).get(number)?.known)
     }
 
     /// Starts the shadow of an object afresh.
@@ -314,7 +297,8 @@ impl Shadows {
     /// Starts the shadow of an event's subject afresh, with the event in its trail.
     #[inline]
     pub(crate) fn begin<T: Mapped>(&mut self, event: &Event, known: impl FnOnce() -> T) {
-        if !self.early_handles.is_empty() {
+        // Only these are waited for.
+        if matches!(T::KIND, Kind::Allocation | Kind::Resource) && !self.early_handles.is_empty() {
             self.early_handles.remove(&event.subject);
         }
         T::map_mut(self).insert(event.subject.number, Trail::of(event.seq), known);
@@ -326,7 +310,8 @@ impl Shadows {
     }
 
     /// The same, with an event in its trail.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "every call and every event of a process needs it")]
+    #[inline(always)]
     pub(crate) fn first_marked<T: Mapped + Default>(
         &mut self,
         key: impl Key<T>,
@@ -351,6 +336,16 @@ impl Shadows {
         T::map_mut(self).remove(event.subject.number);
     }
 
+    /// Forgets an event's subject. Returns what the caller needs of its shadow.
+    #[inline]
+    pub(crate) fn take_subject<T: Mapped, R>(
+        &mut self,
+        event: &Event,
+        read: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
+        T::map_mut(self).take(event.subject.number, read)
+    }
+
     /// The call of a driver in which an event happened.
     pub fn call_of(&self, event: &Event) -> Option<&Call> {
         self.call(call_of(event))
@@ -363,7 +358,7 @@ impl Shadows {
     /// The calls inside the driver of an adapter, without a record that they were read.
     pub(crate) fn active_calls(&self, adapter: &Adapter) -> impl Iterator<Item = &Call> {
         let calls = adapter.active_calls.iter();
-        calls.filter_map(|call| Some(&self.calls.get(call.number()?)?.known))
+        calls.filter_map(|call| Some(&self.calls.get_unrecorded(call.number()?)?.known))
     }
 
     /// Whether a call of a driver is plain: it excludes no other call, no other call is inside the

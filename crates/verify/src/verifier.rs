@@ -184,16 +184,20 @@ impl Verifier {
             EventKind::DdiCall { name, threading_level, adapter, .. } => {
                 let named = self.note_call(name);
                 let plain = self.shadows.is_plain_call(threading_level, *adapter);
-                self.judge(event, if plain { &named.plain_call } else { &named.call });
+                self.judge(event, if plain { named.plain_call } else { named.call });
                 return self.shadows.follow_ddi(event, named.ddi);
             }
             EventKind::Leave { call, .. } => {
-                let judges = &self.names.judges(call).leave;
+                let judges = self.names.judges(call).leave;
                 self.judge(event, judges);
                 self.calls.leave(event.thread); // A finding of its judges is about the call.
                 &[]
             }
-            EventKind::DdiReturn { name, .. } => &self.names.judges(name).returns[..],
+            EventKind::DdiReturn { name, result, .. } => {
+                let judges = self.names.judges(name).returns;
+                self.judge(event, judges);
+                return self.shadows.follow_return(event, name, result);
+            }
             EventKind::DriverHandleSet { of } => judges.of_handle_set(of.kind),
             EventKind::DriverHandleEnded { of, .. } => judges.of_handle_end(of.kind),
             kind => {
@@ -221,20 +225,20 @@ impl Verifier {
     #[inline(always)]
     fn judge(&mut self, event: &Event, judges: &[RuleJudge]) {
         for judge in judges {
-            match (judge.judge)(event, &self.shadows) {
-                Verdict::Holds => self.rule_counts.increment(judge.id),
-                Verdict::NotApplicable => (),
+            let judged = match (judge.judge)(event, &self.shadows) {
+                Verdict::NotApplicable => 0,
+                Verdict::Holds => 1,
                 broken => self.add_finding(event, *judge, broken),
-            }
+            };
+            self.rule_counts.add_count(judge.id, judged);
         }
     }
 
-    /// Adds the finding of a judge.
+    /// Adds the finding of a judge. Returns how often it has judged.
     #[cold]
-    fn add_finding(&mut self, event: &Event, judge: RuleJudge, verdict: Verdict) {
-        self.rule_counts.increment(judge.id);
+    fn add_finding(&mut self, event: &Event, judge: RuleJudge, verdict: Verdict) -> u64 {
         let warns = matches!(verdict, Verdict::Warning(_));
-        let (Verdict::Broken(broken) | Verdict::Warning(broken)) = verdict else { return };
+        let (Verdict::Broken(broken) | Verdict::Warning(broken)) = verdict else { return 0 };
         let BrokenRule { component, argument, message } = *broken;
         // A user-mode driver's calls on behalf of a client are attributed to the driver.
         let back =
@@ -243,6 +247,7 @@ impl Verifier {
         let argument = self.calls.place(event.thread, argument);
         let breach = Breach { rule: judge.id, component, argument, message, warns, count: 1 };
         self.findings.add(breach, || trail(event, &self.shadows, Some(judge.judge)));
+        1
     }
 
     /// Records an event that few flights have.

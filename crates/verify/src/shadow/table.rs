@@ -31,6 +31,9 @@ fn own_place(serial: u32, shift: u32) -> usize {
     (u64::from(serial).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
+/// No serial number.
+const NO_NUMBER: u64 = u64::MAX;
+
 /// No slot.
 const NOWHERE: u32 = u32::MAX;
 
@@ -50,8 +53,8 @@ pub(crate) struct Table<T> {
     /// The number of the record in each slot.
     numbers: Vec<u32>,
     free: Vec<u32>,
-    /// The number that was found last, and its slot.
-    last: Cell<(u32, u32)>,
+    /// The number that was found last, or [`NO_NUMBER`], and its slot.
+    last: Cell<(u64, u32)>,
 }
 
 impl<T> Default for Table<T> {
@@ -62,7 +65,7 @@ impl<T> Default for Table<T> {
             slots: Vec::new(),
             numbers: Vec::new(),
             free: Vec::new(),
-            last: Cell::new((0, NOWHERE)),
+            last: Cell::new((NO_NUMBER, NOWHERE)),
         }
     }
 }
@@ -76,14 +79,35 @@ impl<T> Table<T> {
     #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
     #[inline(always)]
     pub(crate) fn get(&self, serial: u32) -> Option<&T> {
-        self.slots.get(self.slot(serial) as usize)?.as_ref()
+        self.get_or(serial, || self.find(serial))
+    }
+
+    /// The record of a number, if that was found last; else the result of a search.
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
+    pub(crate) fn get_or<'a>(
+        &'a self,
+        serial: u32,
+        search: impl FnOnce() -> Option<&'a T>,
+    ) -> Option<&'a T> {
+        let (last, slot) = self.last.get();
+        if last == u64::from(serial) { self.slots.get(slot as usize)?.as_ref() } else { search() }
+    }
+
+    /// Forgets which number was found last.
+    pub(crate) fn forget_last(&self) {
+        self.last.set((NO_NUMBER, NOWHERE));
     }
 
     #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, serial: u32) -> Option<&mut T> {
-        let slot = self.slot(serial);
-        self.slots.get_mut(slot as usize)?.as_mut()
+        let (last, slot) = self.last.get();
+        if last == u64::from(serial) {
+            self.slots.get_mut(slot as usize)?.as_mut()
+        } else {
+            self.find_mut(serial)
+        }
     }
 
     /// Adds a record, or replaces it. It is made where it will be.
@@ -108,7 +132,8 @@ impl<T> Table<T> {
     }
 
     /// The record of a number, which is made if there is none.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
     pub(crate) fn get_or_insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
         let mut slot = self.slot(serial) as usize;
         if slot >= self.slots.len() {
@@ -117,18 +142,19 @@ impl<T> Table<T> {
         flight::invariant(self.slots[slot].as_mut(), "an entry of the index has a record")
     }
 
-    /// Removes a record, if there is one.
+    /// Removes a record, if there is one. Returns what the caller needs of it.
     #[inline]
-    pub(crate) fn remove(&mut self, serial: u32) {
+    pub(crate) fn remove<R>(&mut self, serial: u32, read: impl FnOnce(&T) -> R) -> Option<R> {
         let slot = self.slot(serial);
-        if let Some(record) = self.slots.get_mut(slot as usize) {
-            *record = None;
-            self.free.push(slot);
-            self.last.set((serial, NOWHERE));
-            if !self.index.is_empty() {
-                self.remove_entry(slot);
-            }
+        let record = self.slots.get_mut(slot as usize)?;
+        let known = record.as_ref().map(read);
+        *record = None;
+        self.free.push(slot);
+        self.last.set((u64::from(serial), NOWHERE));
+        if !self.index.is_empty() {
+            self.remove_entry(slot);
         }
+        known
     }
 
     /// Removes the entry of a slot from the index.
@@ -160,11 +186,24 @@ impl<T> Table<T> {
     #[inline(always)]
     fn slot(&self, serial: u32) -> u32 {
         let (last, slot) = self.last.get();
-        if last == serial { slot } else { self.search(serial) }
+        if last == u64::from(serial) { slot } else { self.search(serial) }
     }
 
-    /// The same, searched.
+    /// A record that is not the one that was found last. A caller of `get` needs fewer registers if
+    /// this returns the record and not its slot.
+    #[inline]
+    pub(crate) fn find(&self, serial: u32) -> Option<&T> {
+        self.slots.get(self.search(serial) as usize)?.as_ref()
+    }
+
     #[inline(never)]
+    fn find_mut(&mut self, serial: u32) -> Option<&mut T> {
+        let slot = self.search(serial);
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The slot of a number, searched.
+    #[inline]
     fn search(&self, serial: u32) -> u32 {
         let slot = if self.index.is_empty() {
             let mut slots = self.numbers.iter().zip(&self.slots).zip(0..);
@@ -181,7 +220,7 @@ impl<T> Table<T> {
                 }
             }
         };
-        self.last.set((serial, slot));
+        self.last.set((u64::from(serial), slot));
         slot
     }
 
@@ -190,7 +229,7 @@ impl<T> Table<T> {
     #[inline(never)]
     fn add_first(&mut self, serial: u32, make: impl FnOnce() -> T) -> usize {
         let slot = self.add_slot(serial);
-        self.slots[slot] = Some(make());
+        std::mem::forget(self.slots[slot].replace(make())); // The slot is empty.
         slot
     }
 
@@ -210,7 +249,7 @@ impl<T> Table<T> {
         if self.slots.len() > FEW {
             self.add_entry(serial, slot);
         }
-        self.last.set((serial, slot));
+        self.last.set((u64::from(serial), slot));
         slot as usize
     }
 
@@ -271,7 +310,7 @@ mod tests {
                 table.insert_with(serial, || step);
                 map.insert(serial, step);
             } else if draw & 0x200 == 0 {
-                table.remove(serial);
+                table.remove(serial, |_| ());
                 map.remove(&serial);
             } else {
                 let new = table.get_or_insert_with(serial, || step);
@@ -291,7 +330,7 @@ mod tests {
         for serial in 0..100_000_u32 {
             table.insert_with(serial, || serial);
             if serial >= 100 {
-                table.remove(serial - 100);
+                table.remove(serial - 100, |_| ());
             }
         }
         assert_eq!(table.len(), 100);

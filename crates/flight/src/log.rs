@@ -74,11 +74,12 @@ impl LogState {
     #[expect(clippy::inline_always, reason = "every event is logged by it")]
     #[inline(always)]
     fn push(&mut self, subject: Subject, owns_memory: bool) -> Option<&mut Event> {
-        let (thread, call) = thread::current_with_call();
         let kind = EventKind::ViewIdle {}; // Any that has no values.
-        let event = Event { seq: self.last + 1, thread, call, subject, kind };
+        let event = Event { seq: self.last + 1, thread: 0, call: None, subject, kind };
         let place = self.chunk.push(event, owns_memory)?;
         self.last += 1;
+        // Written afterwards, so that not everything is in registers at once.
+        (place.thread, place.call) = thread::current_with_call();
         Some(place)
     }
 

@@ -228,7 +228,7 @@ impl Verifier {
             let judged = match (judge.judge)(event, &self.shadows) {
                 Verdict::NotApplicable => 0,
                 Verdict::Holds => 1,
-                broken => self.add_finding(event, *judge, broken),
+                broken => self.add_finding(event, judge, broken),
             };
             self.rule_counts.add_count(judge.id, judged);
         }
@@ -236,7 +236,7 @@ impl Verifier {
 
     /// Adds the finding of a judge. Returns how often it has judged.
     #[cold]
-    fn add_finding(&mut self, event: &Event, judge: RuleJudge, verdict: Verdict) -> u64 {
+    fn add_finding(&mut self, event: &Event, judge: &RuleJudge, verdict: Verdict) -> u64 {
         let warns = matches!(verdict, Verdict::Warning(_));
         let (Verdict::Broken(broken) | Verdict::Warning(broken)) = verdict else { return 0 };
         let BrokenRule { component, argument, message } = *broken;

@@ -119,27 +119,45 @@ impl<T> Table<T> {
     }
 
     /// The slot of a number, without a record.
-    #[inline(never)]
+    #[inline]
     fn empty_slot(&mut self, serial: u32) -> &mut Option<T> {
         // A table of short-lived records is often empty.
-        let slot = if self.len() == 0 { NOWHERE } else { self.slot(serial) } as usize;
-        if slot < self.slots.len() {
-            self.slots[slot] = None;
-            return &mut self.slots[slot];
+        if self.index.is_empty()
+            && self.len() == 0
+            && let Some(slot) = self.free.pop()
+        {
+            self.numbers[slot as usize] = serial;
+            self.last.set((u64::from(serial), slot));
+            return &mut self.slots[slot as usize];
         }
-        let slot = self.add_slot(serial);
-        &mut self.slots[slot]
+        self.find_empty_slot(serial)
+    }
+
+    #[inline(never)]
+    fn find_empty_slot(&mut self, serial: u32) -> &mut Option<T> {
+        let slot = self.find_or_add_slot(serial);
+        let record = &mut self.slots[slot];
+        *record = None;
+        record
     }
 
     /// The record of a number, which is made if there is none.
     #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
     #[inline(always)]
     pub(crate) fn get_or_insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
-        let mut slot = self.slot(serial) as usize;
-        if slot >= self.slots.len() {
-            slot = self.add_first(serial, make);
+        let (last, slot) = self.last.get();
+        if last == u64::from(serial) && (slot as usize) < self.slots.len() {
+            let record = self.slots[slot as usize].as_mut();
+            return flight::invariant(record, "the slot of a number has its record");
         }
-        flight::invariant(self.slots[slot].as_mut(), "an entry of the index has a record")
+        self.find_or_insert(serial, make)
+    }
+
+    /// The same for a number that was not found last.
+    #[inline(never)]
+    fn find_or_insert(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
+        let slot = self.find_or_add_slot(serial);
+        self.slots[slot].get_or_insert_with(make)
     }
 
     /// Removes a record, if there is one. Returns what the caller needs of it.
@@ -224,17 +242,31 @@ impl<T> Table<T> {
         slot
     }
 
-    /// Adds the first record of a number. A look-up that finds its record is shorter without.
-    #[cold]
-    #[inline(never)]
-    fn add_first(&mut self, serial: u32, make: impl FnOnce() -> T) -> usize {
-        let slot = self.add_slot(serial);
-        std::mem::forget(self.slots[slot].replace(make())); // The slot is empty.
-        slot
+    /// The slot of a number, which is added if there is none. The index is searched once.
+    #[inline]
+    fn find_or_add_slot(&mut self, serial: u32) -> usize {
+        if self.index.is_empty() {
+            let slot = self.slot(serial) as usize;
+            return if slot < self.slots.len() { slot } else { self.add_slot(serial) };
+        }
+        let mask = self.index.len() - 1;
+        let mut place = own_place(serial, self.shift) & mask;
+        while let Some(slot) = self.index[place].checked_sub(1) {
+            if self.numbers[slot as usize] == serial {
+                self.last.set((u64::from(serial), slot));
+                return slot as usize;
+            }
+            place = (place + 1) & mask;
+        }
+        let Some(slot) = self.free.pop() else { return self.add_slot(serial) };
+        self.index[place] = slot + 1;
+        self.numbers[slot as usize] = serial;
+        self.last.set((u64::from(serial), slot));
+        slot as usize
     }
 
     /// Adds a slot for a new number. The caller writes the record.
-    #[inline]
+    #[inline(never)]
     fn add_slot(&mut self, serial: u32) -> usize {
         let slot = if let Some(slot) = self.free.pop() {
             self.numbers[slot as usize] = serial;

@@ -8,7 +8,7 @@ use crate::ddi::{self, KnownDdi};
 use crate::rule::{self, Judge, Rule};
 use flight::{EventKind, Kind, RuleId, Text};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// What judges an event: a rule without what its dispatch needs.
 #[derive(Clone, Copy, Debug)]
@@ -81,29 +81,34 @@ pub(crate) struct NamedJudges {
     pub(crate) ddi: KnownDdi,
 }
 
-/// The judges of each name that a rule or this crate names; those of all others under an empty name.
-static BY_NAME: LazyLock<BTreeMap<&str, NamedJudges>> = LazyLock::new(|| {
+/// The judges of each name that a rule or this crate names, once it was called; those of all others
+/// under an empty name.
+static BY_NAME: LazyLock<BTreeMap<&str, OnceLock<Box<NamedJudges>>>> = LazyLock::new(|| {
     let rules = rule::ALL.iter().copied().flatten();
     let named = rules.flat_map(|rule| {
         let plain = rule.plain_ddis.unwrap_or_default();
         rule.ddis.iter().chain(rule.other_ddis).chain(plain).chain(rule.entries)
     });
-    let judges = |name: &str| NamedJudges {
-        call: judges_on("ddi.call", name, |rule| rule.is_of(name)),
-        plain_call: judges_on("ddi.call", name, |rule| rule.is_of_plain(name)),
-        returns: judges_on("ddi.return", name, |rule| rule.is_of(name)),
-        leave: judges_on("leave", name, |rule| rule.is_in(name)),
-        ddi: KnownDdi::of(name),
-    };
     let ddis = ddi::LEVELS.iter().map(|(name, _)| *name);
-    named.copied().chain(ddis).chain([""]).map(|name| (name, judges(name))).collect()
+    named.copied().chain(ddis).chain([""]).map(|name| (name, OnceLock::new())).collect()
 });
 
 impl NamedJudges {
     /// The judges of a name.
     pub(crate) fn of(name: &str) -> &'static Self {
-        let judges = BY_NAME.get(name).or_else(|| BY_NAME.get(""));
-        flight::invariant(judges, "every name has judges")
+        let known = BY_NAME.get_key_value(name).or_else(|| BY_NAME.get_key_value(""));
+        let (name, judges) = flight::invariant(known, "every name has judges");
+        judges.get_or_init(|| Box::new(Self::new(name)))
+    }
+
+    fn new(name: &str) -> Self {
+        Self {
+            call: judges_on("ddi.call", name, |rule| rule.is_of(name)),
+            plain_call: judges_on("ddi.call", name, |rule| rule.is_of_plain(name)),
+            returns: judges_on("ddi.return", name, |rule| rule.is_of(name)),
+            leave: judges_on("leave", name, |rule| rule.is_in(name)),
+            ddi: KnownDdi::of(name),
+        }
     }
 }
 
@@ -113,8 +118,8 @@ fn judges_on(name: &str, entry: &str, chosen: impl Fn(&Rule) -> bool) -> JudgeLi
     let rules = rule::ALL.iter().copied().flatten();
     let on_it = rules.filter(|rule| rule.events.contains(&name) && chosen(rule));
     let judge = |rule: &Rule| rule.judge_of.map_or(rule.judge, |judge_of| judge_of(entry));
-    // The tables of judges are made once.
-    on_it.map(|rule| RuleJudge { judge: judge(rule), id: rule.id }).collect::<Vec<_>>().leak()
+    let list: Box<[_]> = on_it.map(|rule| RuleJudge { judge: judge(rule), id: rule.id }).collect();
+    Box::leak(list) // Each is made once.
 }
 
 /// What is known of names that are constants, each near a place that its address determines. A name

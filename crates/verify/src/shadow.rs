@@ -33,7 +33,6 @@ pub(crate) use map::Trail;
 pub use map::{Key, Serial, Shadowed};
 pub use rare::{Rare, Usual};
 pub use retirement::{ResourceGroup, RetireRequest, Retirement};
-pub(crate) use table::Table;
 
 use address::{AddressSpace, PageTable};
 use flight::{Event, FastMap, Kind, Subject};

@@ -195,17 +195,15 @@ impl Log {
     #[expect(clippy::inline_always, reason = "a log that keeps nothing costs one comparison")]
     #[inline(always)]
     pub fn emit(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
-        if !self.enabled {
-            return;
-        }
-        if self.sink.is_none() {
+        if self.enabled {
             // A value that may have to be dropped would be in memory, and be copied as a whole.
             let kind = ManuallyDrop::new(what());
             // Whether it owns memory is nearly always a constant here.
             let mut place = self.place(subject, kind.owns_memory());
             place.replace_kind(ManuallyDrop::into_inner(kind));
-        } else {
-            self.record(subject, what());
+            if self.sink.is_some() {
+                self.pass_to_sink(place);
+            }
         }
     }
 
@@ -243,10 +241,13 @@ impl Log {
         })
     }
 
-    /// Logs an event and passes it to the sink.
+    /// Passes an event to the sink, under the lock.
     #[cold]
-    fn record(&self, subject: Subject, kind: EventKind) {
-        self.record_locked(&mut self.inner(), subject, kind);
+    #[inline(never)]
+    fn pass_to_sink(&self, event: MappedMutexGuard<'_, Event>) {
+        if let Some(sink) = &self.sink {
+            sink.event(&event);
+        }
     }
 
     fn record_locked(&self, inner: &mut LogState, subject: Subject, kind: EventKind) {
@@ -399,17 +400,13 @@ impl Log {
     /// Logs the event of a driver pointer that has a reference, and drops that reference.
     #[inline]
     pub fn end_pointer(&self, driver_handle: usize, what: impl FnOnce() -> EventKind) {
-        if !self.enabled {
-            return;
-        }
-        if self.sink.is_none() {
+        if self.enabled {
             let kind = ManuallyDrop::new(what()); // See `emit`.
             let mut place = self.place_of_ended(driver_handle, kind.owns_memory());
             place.replace_kind(ManuallyDrop::into_inner(kind));
-        } else {
-            let inner = &mut *self.inner();
-            let subject = inner.end_pointer(driver_handle);
-            self.record_locked(inner, subject, what());
+            if self.sink.is_some() {
+                self.pass_to_sink(place);
+            }
         }
     }
 

@@ -408,7 +408,7 @@ impl Shadows {
                 }
             }
             EventKind::DdiReturn { name, result, .. } => {
-                self.follow_ddi_return(event, name, result)
+                self.follow_ddi_return(event, name, result);
             }
             _ => {
                 self.follow_stream_call(event);

@@ -202,7 +202,7 @@ impl Log {
             let mut place = self.place(subject, kind.owns_memory());
             place.replace_kind(ManuallyDrop::into_inner(kind));
             if self.sink.is_some() {
-                self.pass_to_sink(&place);
+                self.pass_to_sink(place);
             }
         }
     }
@@ -242,11 +242,12 @@ impl Log {
     }
 
     /// Passes an event to the sink, under the lock.
+    #[expect(clippy::needless_pass_by_value, reason = "a guard that is not lent is in registers")]
     #[cold]
     #[inline(never)]
-    fn pass_to_sink(&self, event: &Event) {
+    fn pass_to_sink(&self, event: MappedMutexGuard<'_, Event>) {
         if let Some(sink) = &self.sink {
-            sink.event(event);
+            sink.event(&event);
         }
     }
 
@@ -405,7 +406,7 @@ impl Log {
             let mut place = self.place_of_ended(driver_handle, kind.owns_memory());
             place.replace_kind(ManuallyDrop::into_inner(kind));
             if self.sink.is_some() {
-                self.pass_to_sink(&place);
+                self.pass_to_sink(place);
             }
         }
     }

@@ -1,104 +1,89 @@
 //! The memory of logged events.
 
-use crate::{Event, EventKind, Subject};
+use crate::Event;
 
 /// Number of events in a chunk: 16 KiB.
 pub(crate) const CHUNK: usize = 128;
 
-/// Number of places that are prepared together: a page of memory.
-const GROWTH: usize = 32;
-
 /// Up to [`CHUNK`] events in a row.
 ///
-/// A place exists before its event, so that an event is moved there at once, and not first into a
-/// value that is then moved to the end of a list. The places that no event has needed yet are not
-/// prepared, since most logs are short.
-///
-/// # Invariants
-///
-/// 1. No event in a place from `length` on has memory of its own, so nothing is dropped when
-///    another event gets its place.
+/// Dropping an event takes a look at its kind, and nearly no event has memory of its own. So a chunk
+/// knows whether one of its events has some, and forgets them all if not.
 #[derive(Debug, Default)]
 pub(crate) struct EventChunk {
-    /// The places; those from `length` on have events that were read, or none.
-    places: Vec<Event>,
-    length: usize,
+    events: Vec<Event>,
     /// Whether one of the events has memory of its own.
     owns_memory: bool,
 }
 
 impl EventChunk {
-    /// Prepares places, if none is. Returns false if the chunk is full.
+    /// Allocates the memory of the chunk, if it has none. Returns false if the chunk is full.
     pub(crate) fn prepare(&mut self) -> bool {
-        if self.length >= CHUNK {
-            return false;
+        if self.events.capacity() == 0 {
+            self.events.reserve_exact(CHUNK);
         }
-        if self.length == self.places.len() {
-            self.places.reserve_exact(CHUNK - self.length);
-            self.places.resize_with(self.length + GROWTH, empty);
-        }
-        true
+        self.events.len() < self.events.capacity()
     }
 
-    /// The place of the next event, which is in the chunk from now on; `None` if it must be prepared
-    /// first. The caller changes its event by [`Event::replace_kind`], and says here whether the new
-    /// one has memory of its own.
-    #[inline]
-    pub(crate) fn next_place(&mut self, owns_memory: bool) -> Option<&mut Event> {
-        let place = self.places.get_mut(self.length)?;
-        self.length += 1;
+    /// Adds an event; `None` if the chunk must be prepared first. The caller changes the event by
+    /// [`Event::replace_kind`], and says here whether it then has memory of its own.
+    #[expect(clippy::inline_always, reason = "every event is added by it")]
+    #[inline(always)]
+    pub(crate) fn push(&mut self, event: Event, owns_memory: bool) -> Option<&mut Event> {
+        if self.events.len() == self.events.capacity() {
+            std::mem::forget(event); // It is still to be changed, and has no memory of its own.
+            return None;
+        }
         self.owns_memory |= owns_memory;
-        Some(place)
+        Some(self.events.push_mut(event))
     }
 
     /// The events.
     pub(crate) fn events(&self) -> &[Event] {
-        &self.places[..self.length]
+        &self.events
+    }
+
+    /// For how many events it has memory.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.events.capacity()
     }
 
     /// The events, in a list that has only them.
     pub(crate) fn into_events(mut self) -> Vec<Event> {
-        self.places.truncate(self.length);
-        self.places.shrink_to_fit();
-        self.places
-    }
-
-    /// Removes the events.
-    pub(crate) fn clear(&mut self) {
-        if self.owns_memory {
-            self.places[..self.length].fill_with(empty);
-            self.owns_memory = false;
-        }
-        self.length = 0;
+        let mut events = std::mem::take(&mut self.events);
+        events.shrink_to_fit();
+        events
     }
 }
 
-/// What a place has before its first event. It is never read.
-fn empty() -> Event {
-    let kind = EventKind::ViewIdle {}; // Any.
-    Event { seq: 0, thread: 0, call: None, subject: Subject::RUN, kind }
+impl Drop for EventChunk {
+    fn drop(&mut self) {
+        if !self.owns_memory {
+            std::mem::take(&mut self.events).into_iter().for_each(std::mem::forget);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{EventKind, Subject};
 
     #[test]
-    fn memory_of_events_that_were_read_is_freed() {
+    fn a_chunk_knows_whether_its_events_have_memory() {
         let mut chunk = EventChunk::default();
-        for round in 0..3 {
-            for index in 0..CHUNK {
-                assert!(chunk.prepare());
-                let name = format!("thread {round} {index}");
-                let kind = EventKind::ThreadStarted { name: name.into() };
-                let owns_memory = kind.owns_memory();
-                let place = chunk.next_place(owns_memory).unwrap();
-                assert!(!place.kind.owns_memory(), "round {round}, place {index}");
-                place.replace_kind(kind);
-            }
-            assert!(!chunk.prepare(), "it is full");
-            assert!(chunk.events().iter().all(|event| event.kind.owns_memory()));
-            chunk.clear();
+        for index in 0..CHUNK {
+            assert!(chunk.prepare());
+            let kind = EventKind::ViewIdle {};
+            let event = Event { seq: 0, thread: 0, call: None, subject: Subject::RUN, kind };
+            let name = if index == 7 { format!("thread {index}").into() } else { "thread".into() };
+            let kind = EventKind::ThreadStarted { name };
+            let owns_memory = kind.owns_memory();
+            chunk.push(event, owns_memory).unwrap().replace_kind(kind);
+            assert_eq!(chunk.owns_memory, index >= 7);
         }
+        assert!(!chunk.prepare(), "it is full");
+        assert_eq!((chunk.events().len(), chunk.into_events().len()), (CHUNK, CHUNK));
     }
 }

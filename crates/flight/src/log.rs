@@ -10,15 +10,13 @@
 
 use crate::event_chunk::EventChunk;
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, invariant, thread};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
-/// How many empty chunks are kept: 512 KiB.
-const SPARE_CHUNKS: usize = 16;
 
 /// How often a rule is logged as broken at one place, one event for each breach.
 const MAX_BREACHES: u64 = 1000;
@@ -53,7 +51,10 @@ impl fmt::Debug for Log {
 
 /// How often each live rule was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleCounts(Vec<u64>);
+pub struct RuleCounts(Box<[u64; COUNTS]>);
+
+/// A power of two, so that an index needs no check.
+const COUNTS: usize = RuleId::LIVE.len().next_power_of_two();
 
 #[derive(Debug, Default)]
 struct LogState {
@@ -62,38 +63,22 @@ struct LogState {
     full_chunks: VecDeque<EventChunk>,
     /// The last events.
     chunk: EventChunk,
-    /// Empty chunks for later events, at most [`SPARE_CHUNKS`].
-    spare_chunks: Vec<EventChunk>,
     pointers: FastMap<usize, PointerEntry>,
     free_numbers: Vec<u32>,
     breaches: BTreeMap<BreachPlace, Breaches>,
 }
 
-/// An event that has no number yet.
-struct NewEvent {
-    subject: Subject,
-    kind: EventKind,
-    owns_memory: bool,
-}
-
-impl NewEvent {
-    #[expect(clippy::inline_always, reason = "whether it owns memory is a constant there")]
-    #[inline(always)]
-    fn new(subject: Subject, kind: EventKind) -> Self {
-        let owns_memory = kind.owns_memory();
-        Self { subject, kind, owns_memory }
-    }
-}
-
 impl LogState {
-    /// Numbers the next event. Returns its place, if one is prepared; what happened is still to be
-    /// written there.
+    /// Adds the next event; `None` if no place is prepared. What happened is still to be written
+    /// there.
     #[expect(clippy::inline_always, reason = "every event is logged by it")]
     #[inline(always)]
-    fn next_place(&mut self, new: &NewEvent) -> Option<&mut Event> {
-        let place = self.chunk.next_place(new.owns_memory)?;
+    fn push(&mut self, subject: Subject, owns_memory: bool) -> Option<&mut Event> {
+        let kind = EventKind::ViewIdle {}; // Any that has no values.
+        let event = Event { seq: self.last + 1, thread: 0, call: None, subject, kind };
+        let place = self.chunk.push(event, owns_memory)?;
         self.last += 1;
-        (place.seq, place.subject) = (self.last, new.subject);
+        // Written afterwards, so that not everything is in registers at once.
         (place.thread, place.call) = thread::current_with_call();
         Some(place)
     }
@@ -102,16 +87,26 @@ impl LogState {
     #[cold]
     fn prepare_place(&mut self) {
         if !self.chunk.prepare() {
-            let full = self.replace_chunk();
-            self.full_chunks.push_back(full);
+            self.full_chunks.push_back(std::mem::take(&mut self.chunk));
             self.chunk.prepare();
         }
     }
 
-    /// Takes out the last events.
-    fn replace_chunk(&mut self) -> EventChunk {
-        let spare = self.spare_chunks.pop().unwrap_or_default();
-        std::mem::replace(&mut self.chunk, spare)
+    /// Drops one reference to a driver pointer. Returns its number, which is free again with the last
+    /// reference.
+    #[inline]
+    fn end_pointer(&mut self, driver_handle: usize) -> Subject {
+        let mut number = 0;
+        if let Entry::Occupied(mut entry) = self.pointers.entry(driver_handle) {
+            let pointer = entry.get_mut();
+            number = pointer.number;
+            pointer.references -= 1;
+            if pointer.references == 0 {
+                entry.remove();
+                self.free_numbers.push(number);
+            }
+        }
+        Kind::DriverPointer.subject(number)
     }
 
     /// The events that were not taken out.
@@ -206,33 +201,66 @@ impl Log {
     #[inline(always)]
     pub fn emit(&self, subject: Subject, what: impl FnOnce() -> EventKind) {
         if self.enabled {
-            self.record(NewEvent::new(subject, what()));
+            // A value that may have to be dropped would be in memory, and be copied as a whole.
+            let kind = ManuallyDrop::new(what());
+            // Whether it owns memory is nearly always a constant here.
+            let mut place = self.place(subject, kind.owns_memory());
+            place.replace_kind(ManuallyDrop::into_inner(kind));
+            if self.sink.is_some() {
+                self.pass_to_sink(place);
+            }
         }
     }
 
-    /// Logs an event. The usual case is short: no thread waits, a place is prepared, and there is no
-    /// sink.
+    /// A place for an event. What happened is written there by the caller, which knows the size of
+    /// it: nothing else is copied.
     #[inline(never)]
-    fn record(&self, new: NewEvent) {
-        if self.sink.is_none()
-            && let Some(mut inner) = self.inner.try_lock()
-            && let Some(place) = inner.next_place(&new)
-        {
-            place.replace_kind(new.kind);
-            return;
+    fn place(&self, subject: Subject, owns_memory: bool) -> MappedMutexGuard<'_, Event> {
+        let Some(inner) = self.inner.try_lock() else {
+            return self.place_otherwise(subject, owns_memory);
+        };
+        match MutexGuard::try_map(inner, |inner| inner.push(subject, owns_memory)) {
+            Ok(place) => place,
+            Err(inner) => Self::place_in_next_chunk(inner, subject, owns_memory),
         }
-        self.record_otherwise(new);
     }
 
+    /// The same if another thread has the lock.
     #[cold]
-    fn record_otherwise(&self, new: NewEvent) {
-        self.record_locked(&mut self.inner(), new);
+    #[inline(never)]
+    fn place_otherwise(&self, subject: Subject, owns_memory: bool) -> MappedMutexGuard<'_, Event> {
+        Self::place_in_next_chunk(self.inner(), subject, owns_memory)
     }
 
-    fn record_locked(&self, inner: &mut LogState, new: NewEvent) {
+    /// The same if the chunk may be full.
+    #[cold]
+    #[inline(never)]
+    fn place_in_next_chunk(
+        inner: MutexGuard<'_, LogState>,
+        subject: Subject,
+        owns_memory: bool,
+    ) -> MappedMutexGuard<'_, Event> {
+        MutexGuard::map(inner, |inner| {
+            inner.prepare_place();
+            invariant(inner.push(subject, owns_memory), "a place was prepared")
+        })
+    }
+
+    /// Passes an event to the sink, under the lock.
+    #[expect(clippy::needless_pass_by_value, reason = "a guard that is not lent is in registers")]
+    #[cold]
+    #[inline(never)]
+    fn pass_to_sink(&self, event: MappedMutexGuard<'_, Event>) {
+        if let Some(sink) = &self.sink {
+            sink.event(&event);
+        }
+    }
+
+    fn record_locked(&self, inner: &mut LogState, subject: Subject, kind: EventKind) {
         inner.prepare_place();
-        let place = invariant(inner.next_place(&new), "a place was prepared");
-        place.replace_kind(new.kind);
+        let place = inner.push(subject, kind.owns_memory());
+        let place = invariant(place, "a place was prepared");
+        place.replace_kind(kind);
         if let Some(sink) = &self.sink {
             sink.event(place);
         }
@@ -278,7 +306,7 @@ impl Log {
             let (rule, component, argument) = place;
             let (argument, message) = (argument.into(), message.into());
             let kind = EventKind::RuleBroken { rule, component, argument, message };
-            self.record_locked(inner, NewEvent::new(about, kind));
+            self.record_locked(inner, about, kind);
         } else if breaches.repeat(about, message) {
             let repeated = std::mem::take(&mut breaches.repeated);
             self.record_repeated(inner, place, repeated);
@@ -295,7 +323,7 @@ impl Log {
         for (subject, message, count) in repeated {
             let (argument, message) = (Text::from(argument), message.into());
             let kind = EventKind::RuleRepeated { rule, component, argument, message, count };
-            self.record_locked(inner, NewEvent::new(subject, kind));
+            self.record_locked(inner, subject, kind);
         }
     }
 
@@ -320,7 +348,7 @@ impl Log {
     pub fn take(&self) -> Vec<Event> {
         self.flush();
         let inner = &mut *self.inner();
-        let last = inner.replace_chunk();
+        let last = std::mem::take(&mut inner.chunk);
         let full = std::mem::take(&mut inner.full_chunks);
         if full.is_empty() {
             return last.into_events();
@@ -329,8 +357,8 @@ impl Log {
     }
 
     /// Takes out the events since the last call and shows them to an observer, in order. It may log.
-    /// Chunk by chunk, the memory of events that were read is used for later ones, so a log that is
-    /// read now and then does not grow.
+    /// Chunk by chunk, the memory of events that were read is freed, so a log that is read now and
+    /// then does not grow.
     pub fn read(&self, mut observe: impl FnMut(&Event)) {
         self.read_chunks(|events| events.iter().for_each(&mut observe));
     }
@@ -340,18 +368,13 @@ impl Log {
         self.flush();
         let last = self.inner().last;
         loop {
-            let mut chunk = {
+            let chunk = {
                 let inner = &mut *self.inner();
                 let full = inner.full_chunks.pop_front();
-                full.unwrap_or_else(|| inner.replace_chunk())
+                full.unwrap_or_else(|| std::mem::take(&mut inner.chunk))
             };
             observe(chunk.events());
             let is_done = chunk.events().last().is_none_or(|event| event.seq >= last);
-            chunk.clear();
-            let inner = &mut *self.inner();
-            if inner.spare_chunks.len() < SPARE_CHUNKS {
-                inner.spare_chunks.push(chunk);
-            }
             if is_done {
                 return;
             }
@@ -373,9 +396,38 @@ impl Log {
 
     /// How often the entry rules were judged.
     pub fn rule_counts(&self) -> RuleCounts {
-        RuleCounts(
-            self.rule_counts.iter().map(|atomic_u64| atomic_u64.load(Ordering::Relaxed)).collect(),
-        )
+        let mut counts = RuleCounts::default();
+        for (count, atomic) in counts.0.iter_mut().zip(&self.rule_counts) {
+            *count = atomic.load(Ordering::Relaxed);
+        }
+        counts
+    }
+
+    /// Logs the event of a driver pointer that has a reference, and drops that reference.
+    #[inline]
+    pub fn end_pointer(&self, driver_handle: usize, what: impl FnOnce() -> EventKind) {
+        if self.enabled {
+            let kind = ManuallyDrop::new(what()); // See `emit`.
+            let mut place = self.place_of_ended(driver_handle, kind.owns_memory());
+            place.replace_kind(ManuallyDrop::into_inner(kind));
+            if self.sink.is_some() {
+                self.pass_to_sink(place);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn place_of_ended(
+        &self,
+        driver_handle: usize,
+        owns_memory: bool,
+    ) -> MappedMutexGuard<'_, Event> {
+        let mut inner = self.inner();
+        let subject = inner.end_pointer(driver_handle);
+        match MutexGuard::try_map(inner, |inner| inner.push(subject, owns_memory)) {
+            Ok(place) => place,
+            Err(inner) => Self::place_in_next_chunk(inner, subject, owns_memory),
+        }
     }
 
     /// Numbers a driver pointer. The number stays the same while the pointer has a reference.
@@ -412,15 +464,10 @@ impl Log {
         if !self.enabled {
             return; // No reference: see `acquire_pointer`.
         }
-        let inner = &mut *self.inner();
-        if let Entry::Occupied(mut entry) = inner.pointers.entry(driver_handle) {
-            entry.get_mut().references -= 1;
-            if entry.get().references == 0 {
-                inner.free_numbers.push(entry.remove().number);
-            }
-        }
+        self.inner().end_pointer(driver_handle);
     }
 
+    #[inline]
     fn inner(&self) -> MutexGuard<'_, LogState> {
         // A panic while logging leaves a consistent log.
         self.inner.lock()
@@ -435,29 +482,30 @@ impl Default for Log {
 
 impl Default for RuleCounts {
     fn default() -> Self {
-        Self(vec![0; RuleId::LIVE.len()])
+        Self(Box::new([0; COUNTS]))
     }
 }
 
 impl RuleCounts {
     /// Counts one judgment.
     pub fn increment(&mut self, rule: RuleId) {
-        self.0[rule.index()] += 1;
+        self.add_count(rule, 1);
     }
 
     /// Counts several judgments.
+    #[inline]
     pub fn add_count(&mut self, rule: RuleId, count: u64) {
-        self.0[rule.index()] += count;
+        self.0[rule.index() % COUNTS] += count;
     }
 
     /// How often the rule was judged.
     pub fn count_of(&self, rule: RuleId) -> u64 {
-        self.0[rule.index()]
+        self.0[rule.index() % COUNTS]
     }
 
     /// Adds other counts to these.
     pub fn add(&mut self, other: &RuleCounts) {
-        for (mine, more) in self.0.iter_mut().zip(&other.0) {
+        for (mine, more) in self.0.iter_mut().zip(other.0.iter()) {
             *mine += more;
         }
     }
@@ -467,7 +515,6 @@ impl RuleCounts {
 mod tests {
     use super::*;
     use crate::event_chunk::CHUNK;
-    use std::collections::BTreeSet;
 
     #[test]
     fn a_driver_pointer_keeps_its_number_while_it_is_referenced() {
@@ -482,18 +529,12 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_in_order_and_once_and_their_memory_is_used_again() {
+    fn events_are_read_in_order_and_once_and_their_memory_is_freed() {
         let log = Log::new();
         let emit =
             |count| (0..count).for_each(|_| log.emit(Subject::RUN, || EventKind::ViewIdle {}));
         let numbers = |events: &[Event]| events.iter().map(|event| event.seq).collect::<Vec<_>>();
-        let chunks = |log: &Log| {
-            let inner = log.inner();
-            let all = inner.full_chunks.iter().chain([&inner.chunk]).chain(&inner.spare_chunks);
-            all.map(|chunk| chunk.events().as_ptr()).collect::<BTreeSet<_>>()
-        };
         let mut next = 1;
-        let mut known = None;
         for round in 0..20 {
             let count = 5 * CHUNK as u64 / 4 + round % 2;
             emit(count);
@@ -502,9 +543,9 @@ mod tests {
             log.read(|event| read.push(event.seq));
             assert!(read.into_iter().eq(next..next + count), "round {round}");
             next += count;
-            let now = chunks(&log);
-            assert!(round < 2 || known.as_ref() == Some(&now), "round {round}: {now:?}");
-            known = Some(now);
+            let inner = log.inner();
+            let chunks = inner.full_chunks.iter().chain([&inner.chunk]);
+            assert!(chunks.map(EventChunk::capacity).eq([0]), "round {round}");
         }
         let many = 5 * CHUNK as u64 + 3;
         emit(many);

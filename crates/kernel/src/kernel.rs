@@ -163,14 +163,10 @@ impl Kernel {
     /// Logs that the object of a driver handle is destroyed.
     #[inline]
     pub(crate) fn end_driver_handle(&self, driver_handle: usize, of: Subject, alone: bool) {
-        if driver_handle == 0 || !self.log.is_enabled() {
-            return;
+        if driver_handle != 0 {
+            let ended = || EventKind::DriverHandleEnded { of, only_object: alone };
+            self.log.end_pointer(driver_handle, ended);
         }
-        self.log.emit(self.log.pointer_subject(driver_handle), || EventKind::DriverHandleEnded {
-            of,
-            only_object: alone,
-        });
-        self.log.release_pointer(driver_handle);
     }
 
     /// A NULL driver handle has no number in events.

@@ -44,13 +44,44 @@ pub(crate) const SUBMIT: &str = "DxgkDdiSubmitCommandVirtual";
 /// `DxgkDdiDpcRoutine`.
 pub(crate) const DPC: &str = "DxgkDdiDpcRoutine";
 
+/// The DDIs whose calls change what is recorded of an adapter or a client's call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KnownDdi {
+    AddDevice,
+    BuildPagingBuffer,
+    CreateAllocation,
+    DpcRoutine,
+    ReleaseDisplay,
+    RemoveDevice,
+    StopDevice,
+    Unload,
+    /// Any other.
+    Other,
+}
+
+impl KnownDdi {
+    pub(crate) fn of(name: &str) -> Self {
+        match name {
+            ADD_DEVICE => KnownDdi::AddDevice,
+            BUILD_PAGING_BUFFER => KnownDdi::BuildPagingBuffer,
+            CREATE_ALLOCATION => KnownDdi::CreateAllocation,
+            DPC => KnownDdi::DpcRoutine,
+            RELEASE => KnownDdi::ReleaseDisplay,
+            REMOVE_DEVICE => KnownDdi::RemoveDevice,
+            STOP_DEVICE => KnownDdi::StopDevice,
+            UNLOAD => KnownDdi::Unload,
+            _ => KnownDdi::Other,
+        }
+    }
+}
+
 /// Every DDI that the kernel calls, except `DxgkDdiResetDevice`. The levels are repeated from the
 /// documentation and not taken from the kernel's table, so that an error there is found.
 ///
 /// WINDOWS: documented, except where the page states no level. `DxgkDdiSubmitCommandVirtual` is read
 /// as `DxgkDdiSubmitCommand`; `DxgkDdiCreateProcess`, `DxgkDdiDestroyProcess`, the two DDIs of root
 /// page tables and the two of the CPU host aperture as their neighbours, at `PASSIVE_LEVEL`.
-const LEVELS: &[(&str, Irql)] = &[
+pub(crate) const LEVELS: &[(&str, Irql)] = &[
     (SUBMIT, Irql::Dispatch),
     ("DxgkDdiSubmitCommand", Irql::Dispatch),
     ("DxgkDdiInterruptRoutine", Irql::Device),
@@ -100,43 +131,5 @@ const LEVELS: &[(&str, Irql)] = &[
 
 /// The level a DDI is documented to be called at; none if it may be called at any level.
 pub fn documented_level(name: &str) -> Option<Irql> {
-    let mut place = level_place(name.as_bytes());
-    while let Some((ddi, level)) = LEVEL_PLACES[place] {
-        if ddi == name {
-            return Some(level);
-        }
-        place = (place + 1) % LEVEL_PLACES.len();
-    }
-    None
-}
-
-/// The levels, each at the first free place from that of its name on: they are read at each call.
-static LEVEL_PLACES: [Option<(&str, Irql)>; 128] = {
-    let mut places = [None; 128];
-    let mut index = 0;
-    while index < LEVELS.len() {
-        let mut place = level_place(LEVELS[index].0.as_bytes());
-        while places[place].is_some() {
-            place = (place + 1) % places.len();
-        }
-        places[place] = Some(LEVELS[index]);
-        index += 1;
-    }
-    places
-};
-
-/// The place of a name, by its length and four of its letters.
-const fn level_place(name: &[u8]) -> usize {
-    let length = name.len();
-    if length < 10 {
-        return 0;
-    }
-    let letters = [name[7], name[9], name[length / 2], name[length - 2]];
-    let mut place = length;
-    let mut index = 0;
-    while index < letters.len() {
-        place = place * 5 + letters[index] as usize;
-        index += 1;
-    }
-    place % 128
+    LEVELS.iter().find(|(ddi, _)| *ddi == name).map(|(_, level)| *level)
 }

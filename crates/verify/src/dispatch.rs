@@ -4,10 +4,11 @@
 //! their object, all others by their name alone. A rule that is left out would not apply: a test
 //! compares the counts with those of a dispatch by name alone.
 
+use crate::ddi::{self, KnownDdi};
 use crate::rule::{self, Judge, Rule};
 use flight::{EventKind, Kind, RuleId, Text};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// What judges an event: a rule without what its dispatch needs.
 #[derive(Clone, Copy, Debug)]
@@ -17,34 +18,52 @@ pub(crate) struct RuleJudge {
 }
 
 /// Judges, in the order of the tables of rules.
-type JudgeList = Vec<RuleJudge>;
+type JudgeList = &'static [RuleJudge];
 
-/// The judges of each event, by the index of its name in [`EventKind::NAMES`].
-static BY_EVENT: LazyLock<Vec<JudgeList>> =
-    LazyLock::new(|| EventKind::NAMES.iter().map(|name| judges_on(name, |_| true)).collect());
-
-/// The judges of an event, by its name.
-#[inline]
-pub(crate) fn of_event(kind: &EventKind) -> &'static [RuleJudge] {
-    &BY_EVENT[kind.index()]
+/// The judges of events that are not dispatched by the name of an entry point.
+#[derive(Debug)]
+pub(crate) struct EventJudges {
+    /// By the index of its name in [`EventKind::NAMES`].
+    events: [JudgeList; EventKind::NAMES.len()],
+    /// Of a driver handle that is set, by the kind of its object.
+    handle_sets: Vec<JudgeList>,
+    /// Of a driver handle that ends, by the kind of its object.
+    handle_ends: Vec<JudgeList>,
 }
 
-/// The judges of the events that set and that end a driver handle, by the kind of its object.
-static BY_OBJECT: LazyLock<[Vec<JudgeList>; 2]> = LazyLock::new(|| {
-    ["driver-handle.set", "driver-handle.ended"]
-        .map(|event| Kind::all().map(|kind| judges_on(event, |rule| rule.is_about(kind))).collect())
+static BY_EVENT: LazyLock<EventJudges> = LazyLock::new(|| {
+    let by_kind =
+        |event| Kind::all().map(|kind| judges_on(event, "", |rule| rule.is_about(kind))).collect();
+    EventJudges {
+        events: std::array::from_fn(|index| judges_on(EventKind::NAMES[index], "", |_| true)),
+        handle_sets: by_kind("driver-handle.set"),
+        handle_ends: by_kind("driver-handle.ended"),
+    }
 });
 
-/// The judges of a driver handle that is set for an object of this kind.
-#[inline]
-pub(crate) fn of_handle_set(kind: Kind) -> &'static [RuleJudge] {
-    &BY_OBJECT[0][kind as usize]
-}
+impl EventJudges {
+    /// The judges, which a verifier looks for once.
+    pub(crate) fn all() -> &'static Self {
+        &BY_EVENT
+    }
 
-/// The judges of a driver handle of an object of this kind that ends.
-#[inline]
-pub(crate) fn of_handle_end(kind: Kind) -> &'static [RuleJudge] {
-    &BY_OBJECT[1][kind as usize]
+    /// The judges of an event, by its name.
+    #[inline]
+    pub(crate) fn of_event(&self, kind: &EventKind) -> JudgeList {
+        self.events[kind.index()]
+    }
+
+    /// The judges of a driver handle that is set for an object of this kind.
+    #[inline]
+    pub(crate) fn of_handle_set(&self, kind: Kind) -> JudgeList {
+        self.handle_sets[kind as usize]
+    }
+
+    /// The judges of a driver handle of an object of this kind that ends.
+    #[inline]
+    pub(crate) fn of_handle_end(&self, kind: Kind) -> JudgeList {
+        self.handle_ends[kind as usize]
+    }
 }
 
 /// The judges of the events of an entry point.
@@ -58,37 +77,49 @@ pub(crate) struct NamedJudges {
     pub(crate) returns: JudgeList,
     /// The end of a client call.
     pub(crate) leave: JudgeList,
+    /// What is recorded of a call of it.
+    pub(crate) ddi: KnownDdi,
 }
 
-/// The judges of each name that a rule names; those of all others under an empty name.
-static BY_NAME: LazyLock<BTreeMap<&str, NamedJudges>> = LazyLock::new(|| {
+/// The judges of each name that a rule or this crate names, once it was called; those of all others
+/// under an empty name.
+static BY_NAME: LazyLock<BTreeMap<&str, OnceLock<Box<NamedJudges>>>> = LazyLock::new(|| {
     let rules = rule::ALL.iter().copied().flatten();
     let named = rules.flat_map(|rule| {
         let plain = rule.plain_ddis.unwrap_or_default();
         rule.ddis.iter().chain(rule.other_ddis).chain(plain).chain(rule.entries)
     });
-    let judges = |name: &str| NamedJudges {
-        call: judges_on("ddi.call", |rule| rule.is_of(name)),
-        plain_call: judges_on("ddi.call", |rule| rule.is_of_plain(name)),
-        returns: judges_on("ddi.return", |rule| rule.is_of(name)),
-        leave: judges_on("leave", |rule| rule.is_in(name)),
-    };
-    named.copied().chain([""]).map(|name| (name, judges(name))).collect()
+    let ddis = ddi::LEVELS.iter().map(|(name, _)| *name);
+    named.copied().chain(ddis).chain([""]).map(|name| (name, OnceLock::new())).collect()
 });
 
 impl NamedJudges {
     /// The judges of a name.
     pub(crate) fn of(name: &str) -> &'static Self {
-        let judges = BY_NAME.get(name).or_else(|| BY_NAME.get(""));
-        flight::invariant(judges, "every name has judges")
+        let known = BY_NAME.get_key_value(name).or_else(|| BY_NAME.get_key_value(""));
+        let (name, judges) = flight::invariant(known, "every name has judges");
+        judges.get_or_init(|| Box::new(Self::new(name)))
+    }
+
+    fn new(name: &str) -> Self {
+        Self {
+            call: judges_on("ddi.call", name, |rule| rule.is_of(name)),
+            plain_call: judges_on("ddi.call", name, |rule| rule.is_of_plain(name)),
+            returns: judges_on("ddi.return", name, |rule| rule.is_of(name)),
+            leave: judges_on("leave", name, |rule| rule.is_in(name)),
+            ddi: KnownDdi::of(name),
+        }
     }
 }
 
-/// The judges of events of that name, of those rules that a condition chooses.
-fn judges_on(name: &str, chosen: impl Fn(&Rule) -> bool) -> JudgeList {
+/// The judges of events of that name, of those rules that a condition chooses. The events are about
+/// one entry point, if it has a name.
+fn judges_on(name: &str, entry: &str, chosen: impl Fn(&Rule) -> bool) -> JudgeList {
     let rules = rule::ALL.iter().copied().flatten();
     let on_it = rules.filter(|rule| rule.events.contains(&name) && chosen(rule));
-    on_it.map(|rule| RuleJudge { judge: rule.judge, id: rule.id }).collect()
+    let judge = |rule: &Rule| rule.judge_of.map_or(rule.judge, |judge_of| judge_of(entry));
+    let list: Box<[_]> = on_it.map(|rule| RuleJudge { judge: judge(rule), id: rule.id }).collect();
+    Box::leak(list) // Each is made once.
 }
 
 /// What is known of names that are constants, each near a place that its address determines. A name
@@ -97,7 +128,9 @@ fn judges_on(name: &str, chosen: impl Fn(&Rule) -> bool) -> JudgeList {
 pub(crate) struct NameCache([Option<KnownName>; CACHED_NAMES]);
 
 /// More than the names that a flight calls again and again.
-const CACHED_NAMES: usize = 64;
+const CACHED_NAMES: usize = 1 << CACHE_BITS;
+
+const CACHE_BITS: u32 = 7;
 
 /// At how many places from its own on a name can be.
 const NEAR_PLACES: usize = 4;
@@ -128,7 +161,7 @@ impl NameCache {
     pub(crate) fn find(&mut self, name: &Text) -> Option<&mut KnownName> {
         let Text::Borrowed(name) = *name else { return None };
         let mixed = (name.as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let own = (mixed >> 58) as usize;
+        let own = (mixed >> (u64::BITS - CACHE_BITS)) as usize;
         let place = if self.is_at(name, own) { own } else { self.find_near(name, own) };
         self.0[place].as_mut()
     }

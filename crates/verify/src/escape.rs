@@ -15,9 +15,8 @@ const STATUS_INVALID_PARAMETER: u32 = 0xC000_000D;
 
 fn level_two_if_hardware_access(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::DdiEscapes { hardware } = event.kind else { return Verdict::NotApplicable };
-    let inside = shadows.call(event.subject).and_then(|call| shadows.adapter(call.adapter));
-    let inside = inside.map_or(&[][..], |adapter| &adapter.active_calls);
-    let Some(call) = inside.iter().find(|active_call| active_call.call == event.subject) else {
+    let call = shadows.call(event.subject);
+    let Some(call) = call.filter(|call| shadows.adapter(call.adapter).is_some()) else {
         return Verdict::NotApplicable;
     };
     let expected = if hardware { "two" } else { "zero" };

@@ -7,28 +7,21 @@
 //!    allocated there.
 //! 2. An event about an object without a shadow changes nothing.
 
-use crate::ddi;
+use crate::ddi::{self, KnownDdi};
 use crate::entry_name::THREADS;
 use crate::shadow::{
-    ActiveCall, Adapter, Allocation, Call, ClientCall, Context, Device, DriverPointer, Key, Node,
-    Packet, Process, Resource, Retirement, Serial, Shadows,
+    Adapter, Allocation, Call, ClientCall, Context, Device, DriverPointer, Key, Node, Packet,
+    Process, Resource, Retirement, Serial, Shadows,
 };
-use flight::{Event, EventKind, Kind, Subject};
+use flight::{Event, EventKind, Kind, Subject, Text};
 use smallvec::SmallVec;
 
 impl Shadows {
     /// Records an event, after the rules have judged it.
+    #[expect(clippy::inline_always, reason = "a part of the verifier's loop over events")]
+    #[inline(always)]
     pub(crate) fn follow(&mut self, event: &Event) {
-        let thread = event.thread as usize;
-        if let Some(last) = self.last_events.get_mut(thread) {
-            self.event_before = std::mem::replace(last, event.seq);
-        } else {
-            self.event_before = event.seq;
-            if thread < THREADS {
-                self.last_events.resize(thread + 1, 0);
-                self.last_events[thread] = event.seq;
-            }
-        }
+        self.follow_thread(event);
         match event.subject.kind {
             Kind::Process => self.follow_process(event),
             Kind::Allocation => self.follow_allocation(event),
@@ -38,6 +31,50 @@ impl Shadows {
             Kind::DriverPointer => self.follow_word(event),
             _ => self.follow_other(event),
         }
+        self.event_before = event.seq;
+    }
+
+    /// Records the return from a DDI.
+    #[inline]
+    pub(crate) fn follow_return(&mut self, event: &Event, name: &Text, result: &Text) {
+        if event.subject.kind != Kind::Call {
+            return self.follow(event);
+        }
+        self.follow_thread(event);
+        self.follow_ddi_return(event, name, result);
+        self.event_before = event.seq;
+    }
+
+    /// Records the call of a DDI that is known.
+    #[inline]
+    pub(crate) fn follow_ddi(&mut self, event: &Event, ddi: KnownDdi) {
+        if event.subject.kind != Kind::Call {
+            return self.follow(event);
+        }
+        self.follow_thread(event);
+        self.follow_ddi_call(event, ddi);
+        self.event_before = event.seq;
+    }
+
+    #[inline]
+    fn follow_thread(&mut self, event: &Event) {
+        if event.thread != self.thread {
+            self.switch_thread(event);
+        }
+    }
+
+    /// Finds the last event of another thread than the current one.
+    #[cold]
+    fn switch_thread(&mut self, event: &Event) {
+        let (before, thread) = (self.thread as usize, event.thread as usize);
+        if before < THREADS {
+            if self.last_events.len() <= before {
+                self.last_events.resize(before + 1, 0);
+            }
+            self.last_events[before] = self.event_before;
+        }
+        self.thread = event.thread;
+        self.event_before = self.last_events.get(thread).copied().unwrap_or(event.seq);
     }
 
     /// Records an event of a kind of object that has fewer events.
@@ -94,11 +131,11 @@ impl Shadows {
     fn follow_process(&mut self, event: &Event) {
         match event.kind {
             EventKind::ProcessEnded {} => return self.end_subject::<Process>(event),
-            EventKind::HandlePublished { of, .. } => {
+            EventKind::HandlePublished { of, .. } if of.kind != Kind::View => {
                 self.count_queue_handle(of, true);
                 self.count_sync_handle(event.subject, &event.kind);
             }
-            EventKind::HandleClosed { of, .. } => {
+            EventKind::HandleClosed { of, .. } if of.kind != Kind::View => {
                 self.count_queue_handle(of, false);
                 self.count_sync_handle(event.subject, &event.kind);
             }
@@ -123,10 +160,7 @@ impl Shadows {
                 });
             }
             EventKind::Leave { .. } => {
-                let call = process.calls.iter().rposition(|it| it.thread == event.thread);
-                if let Some(at) = call {
-                    remove_near_end(&mut process.calls, at);
-                }
+                remove_last(&mut process.calls, |call| call.thread == event.thread);
             }
             EventKind::ProcessLeaked { .. } => process.leaked += 1,
             EventKind::HandleReserved { handle } => {
@@ -361,39 +395,7 @@ impl Shadows {
     #[inline(never)]
     fn follow_call(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::DdiCall { name, threading_level: class, adapter, process, .. } => {
-                let call = Call {
-                    name: name.clone(),
-                    adapter: (*adapter).into(),
-                    blocks: Vec::new(),
-                    ends: SmallVec::new(),
-                    opens_for: None,
-                    gpu_wait: None,
-                };
-                self.begin(event, call);
-                if name == ddi::BUILD_PAGING_BUFFER {
-                    self.builds.insert(event.thread, self.event_before);
-                }
-                if name == ddi::CREATE_ALLOCATION {
-                    self.with_process(*process, |process| {
-                        process
-                            .call_mut(event.thread)
-                            .into_iter()
-                            .for_each(|client_call| client_call.creates = true);
-                    });
-                }
-                let process = process.map(Serial::from);
-                if let Some(adapter) = self.first_marked::<Adapter>(*adapter, event.seq) {
-                    adapter.dpc &= name != ddi::DPC;
-                    adapter.active_calls.push(ActiveCall {
-                        call: event.subject.into(),
-                        name: name.clone(),
-                        thread: event.thread,
-                        threading_level: class.clone(),
-                        process,
-                    });
-                }
-            }
+            EventKind::DdiCall { name, .. } => self.follow_ddi_call(event, KnownDdi::of(name)),
             EventKind::DdiEscapes { .. } => {
                 self.note_delivered(event);
                 self.mark_subject(event);
@@ -406,44 +408,86 @@ impl Shadows {
                 }
             }
             EventKind::DdiReturn { name, result, .. } => {
-                let Some(call) = self.call_mut(event.subject) else { return };
-                let (owner, kept) = (call.adapter, call.blocks.len());
-                if result != "ok" {
-                    self.follow_failed_call(event, name, result);
-                }
-                self.end_subject::<Call>(event);
-                let shadow = self.adapter_mut(owner);
-                let Some(adapter) = shadow else { return };
-                let calls = &mut adapter.active_calls;
-                let at = calls.iter().rposition(|active_call| active_call.call == event.subject);
-                if let Some(at) = at {
-                    remove_near_end(calls, at);
-                }
-                adapter.blocks_taken = kept;
-                if [ddi::STOP_DEVICE, ddi::REMOVE_DEVICE].contains(&&**name) {
-                    adapter.stopped = Some(name.clone());
-                }
-                if name == ddi::RELEASE {
-                    adapter.released = Some(result.clone());
-                    if result == "ok" {
-                        adapter.stopped = Some(name.clone());
-                    }
-                }
-                adapter.stop_called |= name == ddi::STOP_DEVICE;
-                adapter.declined |= name == ddi::ADD_DEVICE && result == "declined";
-                let waited_for = adapter.declined && name != ddi::UNLOAD;
-                // An adapter that is about to start has its memory already.
-                let starts = !adapter.segments.is_empty();
-                let over = adapter.active_calls.is_empty() && adapter.generation == 0;
-                let idle = over && adapter.driver_handle.is_none() && !adapter.dpc;
-                if idle && !waited_for && !starts {
-                    self.end(owner);
-                }
+                self.follow_ddi_return(event, name, result);
             }
             _ => {
                 self.follow_stream_call(event);
                 self.mark_subject(event);
             }
+        }
+    }
+
+    #[inline(never)]
+    fn follow_ddi_call(&mut self, event: &Event, ddi: KnownDdi) {
+        let EventKind::DdiCall { name, threading_level, adapter, process, .. } = &event.kind else {
+            return;
+        };
+        let (of_adapter, of_process) = ((*adapter).into(), process.map(Serial::from));
+        self.begin(event, || Call {
+            name: name.clone(),
+            ddi,
+            thread: event.thread,
+            threading_level: threading_level.clone(),
+            process: of_process,
+            adapter: of_adapter,
+            blocks: Vec::new(),
+            ends: SmallVec::new(),
+            opens_for: None,
+            gpu_wait: None,
+        });
+        match ddi {
+            KnownDdi::BuildPagingBuffer => {
+                self.builds.insert(event.thread, self.event_before);
+            }
+            KnownDdi::CreateAllocation => self.with_process(*process, |process| {
+                if let Some(client_call) = process.call_mut(event.thread) {
+                    client_call.creates = true;
+                }
+            }),
+            _ => (),
+        }
+        if let Some(adapter) = self.first_marked::<Adapter>(*adapter, event.seq) {
+            adapter.dpc &= ddi != KnownDdi::DpcRoutine;
+            adapter.active_calls.push(event.subject.into());
+        }
+    }
+
+    #[inline(never)]
+    fn follow_ddi_return(&mut self, event: &Event, name: &Text, result: &Text) {
+        let mut kept = None;
+        if result != "ok" {
+            kept = self.call(event.subject).map(|call| call.blocks.len());
+            self.follow_failed_call(event, name, result);
+        }
+        let ended = |call: &Call| (call.adapter, kept.unwrap_or(call.blocks.len()), call.ddi);
+        let Some((owner, kept, ddi)) = self.take_subject(event, ended) else { return };
+        let Some(adapter) = self.adapter_mut(owner) else { return };
+        remove_last(&mut adapter.active_calls, |call| *call == event.subject);
+        adapter.blocks_taken = kept;
+        match ddi {
+            KnownDdi::AddDevice => adapter.declined |= result == "declined",
+            KnownDdi::RemoveDevice => adapter.stopped = Some(name.clone()),
+            KnownDdi::StopDevice => {
+                (adapter.stopped, adapter.stop_called) = (Some(name.clone()), true);
+            }
+            KnownDdi::ReleaseDisplay => {
+                adapter.released = Some(result.clone());
+                if result == "ok" {
+                    adapter.stopped = Some(name.clone());
+                }
+            }
+            _ => (),
+        }
+        if adapter.generation != 0 {
+            return;
+        }
+        let waited_for = adapter.declined && ddi != KnownDdi::Unload;
+        // An adapter that is about to start has its memory already.
+        let starts = !adapter.segments.is_empty();
+        let over = adapter.active_calls.is_empty();
+        let idle = over && adapter.driver_handle.is_none() && !adapter.dpc;
+        if idle && !waited_for && !starts {
+            self.end(owner);
         }
     }
 
@@ -481,9 +525,8 @@ impl Shadows {
         adapter: Serial<Adapter>,
         change: impl FnOnce(&mut ClientCall),
     ) {
-        let inside = self.adapter(adapter).map_or(&[][..], |adapter| &adapter.active_calls);
-        let call = inside.iter().find(|active_call| active_call.call == event.subject);
-        let Some(process) = call.and_then(|active_call| active_call.process) else { return };
+        let call = self.call(event.subject).filter(|_| self.adapter(adapter).is_some());
+        let Some(process) = call.and_then(|call| call.process) else { return };
         let Some(process) = self.process_mut(process) else { return };
         if let Some(call) = process.call_mut(event.thread) {
             change(call);
@@ -541,11 +584,18 @@ impl Shadows {
     }
 }
 
-/// Removes an element that is usually the last.
-fn remove_near_end<T>(list: &mut Vec<T>, at: usize) {
-    if at + 1 == list.len() {
-        list.pop();
-    } else {
+/// Removes the last element of these, which is usually the last of all.
+#[inline]
+fn remove_last<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool) {
+    if list.pop_if(|last| is_it(last)).is_none() {
+        remove_inner(list, is_it);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn remove_inner<T>(list: &mut Vec<T>, is_it: impl Fn(&T) -> bool) {
+    if let Some(at) = list.iter().rposition(is_it) {
         list.remove(at);
     }
 }

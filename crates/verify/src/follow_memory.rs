@@ -4,6 +4,7 @@
 //! ends; a driver handle has the object it stands for and the pool block at that address.
 
 use crate::follow::decrement;
+use crate::shadow::memory::MemoryRequirements;
 use crate::shadow::{
     Allocation, Block, DriverPointer, PointerUse, Rare, Resource, ResourceView, RetireRequest,
     Retirement, SharedData, View, ViewStage,
@@ -87,21 +88,20 @@ impl Shadows {
         if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind
         {
             let driver_handle = self.early_handles.get(&event.subject).copied();
-            let (in_call, views, busy, held, ended_by) = (None, 0, 0, 0, None);
-            let memory = Rare::default();
-            let allocation = Allocation {
-                adapter: adapter.into(),
-                creator: creator.into(),
-                memory,
-                resource: resource.map(Serial::from),
+            let (owner, creator) = (adapter.into(), creator.into());
+            let of_resource = resource.map(Serial::from);
+            self.begin(event, || Allocation {
+                adapter: owner,
+                creator,
+                memory: Rare::default(),
+                resource: of_resource,
                 driver_handle,
-                destroyed_in: in_call,
-                views,
-                busy,
-                data_references: held,
-                ended_by,
-            };
-            self.begin(event, allocation);
+                destroyed_in: None,
+                views: 0,
+                busy: 0,
+                data_references: 0,
+                ended_by: None,
+            });
             self.with_resource(resource, |resource| resource.live += 1);
             self.with_adapter(adapter, |adapter| adapter.owned += 1);
             return;
@@ -162,29 +162,28 @@ impl Shadows {
             // The event names the device's view of the resource, or the resource itself.
             let named = self.resource_view(resource).map(|view| view.resource);
             let resource = named.or_else(|| resource.serial());
-            let (stage, retirement, request, close_called) = (ViewStage::Live, None, 0, false);
-            let known = self.allocation(allocation);
-            let view = View {
-                allocation: allocation.into(),
-                device: device.into(),
-                resource,
-                stage,
-                retirement,
-                request,
-                assumed_idle: false,
-                close_called,
-                driver_handle: None,
-                creator: known.is_some_and(|allocation| allocation.creator == device),
-                requirements: known
-                    .map(|allocation| allocation.memory.requirements)
-                    .unwrap_or_default(),
-                resident: 0,
-                memory: Rare::default(),
-            };
-            self.begin(event, view);
+            let (mut creator, mut requirements) = (false, MemoryRequirements::default());
             self.with_allocation(allocation, |allocation| {
                 allocation.views += 1;
                 allocation.busy += 1;
+                creator = allocation.creator == device;
+                requirements = allocation.memory.requirements;
+            });
+            let (of_allocation, of_device) = (allocation.into(), device.into());
+            self.begin(event, || View {
+                allocation: of_allocation,
+                device: of_device,
+                resource,
+                stage: ViewStage::Live,
+                retirement: None,
+                request: 0,
+                assumed_idle: false,
+                close_called: false,
+                driver_handle: None,
+                creator,
+                requirements,
+                resident: 0,
+                memory: Rare::default(),
             });
             self.with_device(device, |device| device.views += 1);
             return;
@@ -226,12 +225,14 @@ impl Shadows {
 
     /// The view and what counts it: it does not block anything any more, if it still did.
     fn close_view(&mut self, event: &Event) {
-        let Some(view) = self.view_mut(event.subject) else { return };
-        let (allocation, device) = (view.allocation, view.device);
-        let (retirement, resource) = (view.retirement, view.resource);
-        let (was_busy, was_hasty) = (view.is_busy(), view.is_hasty());
-        let listed = view.resident > 0;
-        self.end_subject::<View>(event);
+        let ended = |view: &View| {
+            let (allocation, device) = (view.allocation, view.device);
+            let (retirement, resource) = (view.retirement, view.resource);
+            let was = (view.is_busy(), view.is_hasty(), view.resident > 0);
+            (allocation, device, retirement, resource, was)
+        };
+        let Some(ended) = self.take_subject(event, ended) else { return };
+        let (allocation, device, retirement, resource, (was_busy, was_hasty, listed)) = ended;
         let mut orphan = 0;
         self.with_allocation(allocation, |it| {
             if was_busy {
@@ -290,11 +291,15 @@ impl Shadows {
         {
             let request =
                 RetireRequest { seq: event.seq, assume_not_in_use: assume, synchronous: sync };
-            let (closed, orphans, groups) = (0, 0, Vec::new());
-            let (done, answered) = (false, false);
-            let retirement =
-                Retirement { request, views, closed, groups, orphans, done, returned: answered };
-            return self.begin(event, retirement);
+            return self.begin(event, || Retirement {
+                request,
+                views,
+                closed: 0,
+                groups: Vec::new(),
+                orphans: 0,
+                done: false,
+                returned: false,
+            });
         }
         let Some(it) = self.subject_mut::<Retirement>(event) else { return };
         match event.kind {
@@ -339,7 +344,7 @@ impl Shadows {
                     None => Box::new(block),
                 };
                 let pointer = DriverPointer { block: Some(block), ..DriverPointer::default() };
-                self.begin(event, pointer);
+                self.begin(event, || pointer);
                 if let Some(call) = self.call_mut(call) {
                     call.blocks.push((subject.into(), bytes, tag.clone()));
                 }
@@ -374,7 +379,13 @@ impl Shadows {
                 if of.kind != Kind::View {
                     driver_handle.leak();
                 }
-                driver_handle.uses.retain(|pointer_use| pointer_use.of != *of);
+                if let [only] = &driver_handle.uses[..]
+                    && only.of == *of
+                {
+                    driver_handle.uses.pop();
+                } else {
+                    driver_handle.uses.retain(|pointer_use| pointer_use.of != *of);
+                }
                 if driver_handle.uses.is_empty() && driver_handle.block.is_none() {
                     self.end_subject::<DriverPointer>(event);
                 }

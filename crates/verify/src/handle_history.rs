@@ -1,8 +1,5 @@
 //! The handle table of a process, followed through the events that publish and close handles.
 
-use crate::shadow::Table;
-use std::collections::VecDeque;
-
 /// The distance between handles of one table.
 pub(crate) const STEP: u32 = 0x40;
 
@@ -25,24 +22,27 @@ pub struct HandleHistory {
     returned: Vec<u32>,
     /// How many handles were reserved.
     taken: u64,
-    /// The slots closed last, the newest at the end.
-    closed: VecDeque<u32>,
-    /// The same by slot.
-    closed_slots: Table<ClosedSlot>,
+    /// How many handles were closed.
+    closed: u64,
+    /// When each slot was closed, in pages: slots are dense, but an edited trace can name any.
+    closed_slots: Vec<Option<Box<[ClosedSlot; PAGE]>>>,
 }
 
-/// A slot that was closed.
-#[derive(Debug, Default)]
+/// The number of slots in a page.
+const PAGE: usize = 64;
+
+/// When a slot was closed last.
+#[derive(Clone, Copy, Debug, Default)]
 struct ClosedSlot {
-    /// How many handles had been reserved when it was closed last.
+    /// How many handles had been reserved.
     taken: u64,
-    /// How often it is among the slots closed last.
-    times: u32,
+    /// How many handles had been closed, with this one; zero if it never was.
+    closed: u64,
 }
 
 /// The slot of a handle in its table.
-pub(crate) fn slot(handle: u32) -> u32 {
-    handle >> 6 & 0x00ff_ffff
+fn slot(handle: u32) -> usize {
+    (handle >> 6 & 0x00ff_ffff) as usize
 }
 
 impl HandleHistory {
@@ -54,13 +54,16 @@ impl HandleHistory {
 
     /// How many handles were reserved since this handle's slot was closed, if that is recent.
     pub fn handles_since_closed(&self, handle: u32) -> Option<u64> {
-        let closed = self.closed_slots.get(slot(handle))?;
-        Some(self.taken - closed.taken)
+        let slot = slot(handle);
+        let closed = self.closed_slots.get(slot / PAGE)?.as_ref()?[slot % PAGE];
+        // A slot that was closed before this many others can be reused.
+        let is_recent = closed.closed != 0 && self.closed - closed.closed < REUSE_DISTANCE;
+        is_recent.then(|| self.taken - closed.taken)
     }
 
     /// Whether any handle of the table was closed yet.
     pub fn any_closed(&self) -> bool {
-        !self.closed.is_empty()
+        self.closed != 0
     }
 
     /// A handle is reserved.
@@ -82,18 +85,51 @@ impl HandleHistory {
     /// A handle is closed.
     pub(crate) fn close(&mut self, handle: u32) {
         let slot = slot(handle);
-        self.closed.push_back(slot);
-        let closed = self.closed_slots.get_or_insert_with(slot, ClosedSlot::default);
-        (closed.taken, closed.times) = (self.taken, closed.times + 1);
-        // A slot that was closed before this many others can be reused.
-        if self.closed.len() as u64 > REUSE_DISTANCE
-            && let Some(oldest) = self.closed.pop_front()
-            && let Some(closed) = self.closed_slots.get_mut(oldest)
-        {
-            closed.times -= 1;
-            if closed.times == 0 {
-                self.closed_slots.remove(oldest);
-            }
+        self.closed += 1;
+        let (taken, closed) = (self.taken, self.closed);
+        let page = self.closed_slots.get_mut(slot / PAGE).and_then(Option::as_mut);
+        let page = match page {
+            Some(page) => page,
+            None => self.add_page(slot / PAGE),
+        };
+        page[slot % PAGE] = ClosedSlot { taken, closed };
+    }
+
+    /// Adds the page of a slot that is closed.
+    #[cold]
+    fn add_page(&mut self, page: usize) -> &mut [ClosedSlot; PAGE] {
+        if self.closed_slots.len() <= page {
+            self.closed_slots.resize_with(page + 1, || None);
         }
+        self.closed_slots[page].get_or_insert_with(|| Box::new([ClosedSlot::default(); PAGE]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_slot_is_recent_until_as_many_others_are_closed() {
+        let mut history = HandleHistory::default();
+        let handle = |slot: u32| slot << 6 | 0x4000_0000;
+        let any = handle(0x00ff_ffff); // Only an edited trace has it.
+        assert_eq!((history.any_closed(), history.handles_since_closed(any)), (false, None));
+        history.close(any);
+        assert_eq!((history.any_closed(), history.handles_since_closed(any)), (true, Some(0)));
+        for slot in 1..128 {
+            history.reserve(handle(slot));
+            history.close(handle(slot));
+        }
+        assert_eq!(history.handles_since_closed(any), Some(127));
+        assert_eq!(history.handles_since_closed(handle(127)), Some(0));
+        assert_eq!(history.handles_since_closed(handle(128)), None, "it was never closed");
+        history.close(handle(1));
+        assert_eq!(history.handles_since_closed(any), None, "128 others were closed since");
+        assert_eq!(
+            history.handles_since_closed(handle(1)),
+            Some(0),
+            "closed twice, the last counts"
+        );
     }
 }

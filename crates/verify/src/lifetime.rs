@@ -4,7 +4,7 @@
 use crate::ddi;
 use crate::rule::{Rule, Verdict};
 use crate::shadow::Shadows;
-use flight::{Component, Event, EventKind, RuleId};
+use flight::{Component, Event, EventKind, RuleId, Text};
 
 /// The rules on lifetimes.
 pub(crate) static RULES: &[Rule] = &[
@@ -59,12 +59,18 @@ fn not_after_stop(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let Some(adapter) = shadows.adapter(adapter) else { return Verdict::NotApplicable };
-    let late = match adapter.stopped.as_deref() {
-        None => return Verdict::Holds,
-        Some(ddi::STOP_DEVICE | ddi::RELEASE) => name != ddi::REMOVE_DEVICE,
-        Some(_) => name != "DxgkDdiUnload",
+    match &adapter.stopped {
+        None => Verdict::Holds,
+        Some(after) => is_called_after(name, after),
+    }
+}
+
+#[inline(never)]
+fn is_called_after(name: &Text, after: &str) -> Verdict {
+    let late = match after {
+        ddi::STOP_DEVICE | ddi::RELEASE => name != ddi::REMOVE_DEVICE,
+        _ => name != ddi::UNLOAD,
     };
-    let after = adapter.stopped.as_deref().unwrap_or_default();
     Verdict::holds_if(!late, Component::Kernel, name, || {
         format!("the driver is called at {name}, but {after} has returned")
     })

@@ -45,9 +45,8 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
     if name != ADD_DEVICE {
         return Verdict::NotApplicable;
     }
-    let inside = known.is_some_and(|adapter| {
-        adapter.active_calls.iter().any(|active_call| active_call.name == ADD_DEVICE)
-    });
+    let inside = known
+        .is_some_and(|adapter| shadows.active_calls(adapter).any(|call| call.name == ADD_DEVICE));
     Verdict::holds_if(!inside, Component::Kernel, ADD_DEVICE, || {
         format!("{ADD_DEVICE} is called for {adapter}, but another one has not returned")
     })

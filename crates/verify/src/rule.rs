@@ -25,6 +25,8 @@ pub struct Rule {
     pub kinds: &'static [Kind],
     /// Judges one of them.
     pub judge: Judge,
+    /// The judge of the calls of one DDI, if that depends on the DDI.
+    pub judge_of: Option<fn(&str) -> Judge>,
 }
 
 /// Judges an event by the recorded state of the objects it is about.
@@ -34,7 +36,14 @@ impl Rule {
     /// A rule that judges events of these names.
     pub(crate) const fn on(events: &'static [&'static str], id: RuleId, judge: Judge) -> Self {
         let (ddis, other_ddis, plain_ddis): (&[_], &[_], _) = (&[], &[], None);
-        Self { id, events, ddis, other_ddis, plain_ddis, entries: &[], kinds: &[], judge }
+        let (entries, kinds, judge_of): (&[_], &[_], _) = (&[], &[], None);
+        Self { id, events, ddis, other_ddis, plain_ddis, entries, kinds, judge, judge_of }
+    }
+
+    /// The rule, if the calls of each DDI have a judge of their own, which finds what `judge` finds.
+    pub(crate) const fn by_ddi(mut self, judge_of: fn(&str) -> Judge) -> Self {
+        self.judge_of = Some(judge_of);
+        self
     }
 
     /// The rule, if of the calls and returns of DDIs it judges only those of these.

@@ -22,7 +22,7 @@ pub mod sync;
 mod table;
 pub mod tdr;
 
-pub use adapter::{ActiveCall, Adapter, Node, NodeFences};
+pub use adapter::{Adapter, Node, NodeFences};
 pub use allocation::{
     Allocation, Instance, Resource, ResourceView, SharedData, View, ViewMemory, ViewStage,
 };
@@ -33,7 +33,6 @@ pub(crate) use map::Trail;
 pub use map::{Key, Serial, Shadowed};
 pub use rare::{Rare, Usual};
 pub use retirement::{ResourceGroup, RetireRequest, Retirement};
-pub(crate) use table::Table;
 
 use address::{AddressSpace, PageTable};
 use flight::{Event, FastMap, Kind, Subject};
@@ -42,7 +41,6 @@ use map::ShadowMap;
 use memory::{ContextAllocation, ContextAllocationList, Memory, Paging, PagingQueue, Segment};
 use nt_object::NtObject;
 use source::Source;
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
@@ -69,9 +67,11 @@ macro_rules! shadows {
             pub(crate) early_saves: FastMap<Subject, ContextAllocationList>,
             /// The root page tables of contexts whose creation was not logged yet.
             pub(crate) early_roots: BTreeMap<Serial<Context>, Serial<PageTable>>,
-            /// The last event of each thread, by its number.
+            /// The last event of each thread but the current one, by its number.
             pub(crate) last_events: Vec<u64>,
-            /// The event of its thread before the one that is followed.
+            /// The thread of the last event.
+            pub(crate) thread: u32,
+            /// The last event of that thread.
             pub(crate) event_before: u64,
             /// The last event of each thread before its last call of `DxgkDdiBuildPagingBuffer`:
             /// the operation was chosen after it.
@@ -84,7 +84,6 @@ macro_rules! shadows {
             pub(crate) sources: BTreeMap<(Subject, u32), Source>,
             /// A driver call has failed in this flight.
             pub driver_failed: bool,
-            reads: Reads,
         }
 
         shadows!(@each $($(#[doc = $doc])+ $map: $type of $kind, $get $($get_mut)?;)*
@@ -126,6 +125,17 @@ macro_rules! shadows {
                     return trail$(.or(self.$other_map.trail(number)))*;
                 }
                 trail
+            }
+
+            /// The trails of all objects that a judge reads.
+            pub(crate) fn trails_read<R>(&self, judge: impl FnOnce(&Self) -> R) -> Vec<Trail> {
+                $(self.$map.record_reads();)*
+                $(self.$other_map.record_reads();)*
+                judge(self);
+                let mut trails = Vec::new();
+                $(trails.append(&mut self.$map.take_reads());)*
+                $(trails.append(&mut self.$other_map.take_reads());)*
+                trails
             }
 
             /// How many objects have a shadow.
@@ -267,37 +277,11 @@ pub(crate) trait Mapped: Shadowed {
     fn map_mut(shadows: &mut Shadows) -> &mut ShadowMap<Self>;
 }
 
-/// The objects that a judge has read, while they are recorded.
-#[derive(Debug, Default)]
-struct Reads {
-    recording: Cell<bool>,
-    trails: RefCell<Vec<Trail>>,
-}
-
-impl Reads {
-    #[cold]
-    fn record(&self, trail: Trail) {
-        self.trails.borrow_mut().push(trail);
-    }
-}
-
 impl Shadows {
     /// The shadow of an object, for a judge.
     #[inline]
     fn read<T: Mapped>(&self, number: u32) -> Option<&T> {
-        let shadow = T::map(self).get(number)?;
-        if self.reads.recording.get() {
-            self.reads.record(shadow.trail);
-        }
-        Some(&shadow.known)
-    }
-
-    /// The trails of all objects that a judge reads.
-    pub(crate) fn trails_read<R>(&self, judge: impl FnOnce(&Self) -> R) -> Vec<Trail> {
-        self.reads.recording.set(true);
-        judge(self);
-        self.reads.recording.set(false);
-        self.reads.trails.take()
+        Some(&T::map(self).get(number)?.known)
     }
 
     /// Starts the shadow of an object afresh.
@@ -306,13 +290,14 @@ impl Shadows {
         if !self.early_handles.is_empty() {
             self.early_handles.remove(&T::KIND.subject(number));
         }
-        T::map_mut(self).insert(number, Trail::default(), known);
+        T::map_mut(self).insert(number, Trail::default(), || known);
     }
 
     /// Starts the shadow of an event's subject afresh, with the event in its trail.
     #[inline]
-    pub(crate) fn begin<T: Mapped>(&mut self, event: &Event, known: T) {
-        if !self.early_handles.is_empty() {
+    pub(crate) fn begin<T: Mapped>(&mut self, event: &Event, known: impl FnOnce() -> T) {
+        // Only these are waited for.
+        if matches!(T::KIND, Kind::Allocation | Kind::Resource) && !self.early_handles.is_empty() {
             self.early_handles.remove(&event.subject);
         }
         T::map_mut(self).insert(event.subject.number, Trail::of(event.seq), known);
@@ -324,7 +309,8 @@ impl Shadows {
     }
 
     /// The same, with an event in its trail.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "every call and every event of a process needs it")]
+    #[inline(always)]
     pub(crate) fn first_marked<T: Mapped + Default>(
         &mut self,
         key: impl Key<T>,
@@ -349,6 +335,16 @@ impl Shadows {
         T::map_mut(self).remove(event.subject.number);
     }
 
+    /// Forgets an event's subject. Returns what the caller needs of its shadow.
+    #[inline]
+    pub(crate) fn take_subject<T: Mapped, R>(
+        &mut self,
+        event: &Event,
+        read: impl FnOnce(&T) -> R,
+    ) -> Option<R> {
+        T::map_mut(self).take(event.subject.number, read)
+    }
+
     /// The call of a driver in which an event happened.
     pub fn call_of(&self, event: &Event) -> Option<&Call> {
         self.call(call_of(event))
@@ -356,6 +352,12 @@ impl Shadows {
 
     pub(crate) fn call_of_mut(&mut self, event: &Event) -> Option<&mut Call> {
         self.call_mut(call_of(event))
+    }
+
+    /// The calls inside the driver of an adapter, without a record that they were read.
+    pub(crate) fn active_calls(&self, adapter: &Adapter) -> impl Iterator<Item = &Call> {
+        let calls = adapter.active_calls.iter();
+        calls.filter_map(|call| Some(&self.calls.get_unrecorded(call.number()?)?.known))
     }
 
     /// Whether a call of a driver is plain: it excludes no other call, no other call is inside the

@@ -31,7 +31,7 @@ fn status_is_legal(event: &Event, _shadows: &Shadows) -> Verdict {
     let EventKind::DdiReturn { name, result, legal } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    if result == "crashed" || result == "absent" {
+    if result != "ok" && (result == "crashed" || result == "absent") {
         return Verdict::NotApplicable; // These have a rule of their own.
     }
     Verdict::holds_if(*legal, Component::Driver, name, || {
@@ -67,21 +67,22 @@ fn status_is_one_of(event: &Event, ddi: &'static str, legal: &[&str], may: &str)
 }
 
 fn call_returns(event: &Event, _shadows: &Shadows) -> Verdict {
-    if let EventKind::ThreadRunaway { name, turns } = &event.kind {
-        let message = format!(
-            "{name} took {turns} turns while no client ran, and would go on: the driver asks for \
-             its DPC again and again, or its hardware is never idle"
-        );
-        return Verdict::broken(Component::Driver, name.clone(), message);
+    match &event.kind {
+        EventKind::DdiReturn { name, result, .. } | EventKind::KsReturn { name, result, .. } => {
+            Verdict::holds_if(result != "crashed", Component::Driver, name, || {
+                format!("{name} crashed, but a driver must return from every call")
+            })
+        }
+        EventKind::ThreadRunaway { name, turns } => {
+            Verdict::broken_with(Component::Driver, name, || {
+                format!(
+                    "{name} took {turns} turns while no client ran, and would go on: the driver \
+                     asks for its DPC again and again, or its hardware is never idle"
+                )
+            })
+        }
+        _ => Verdict::NotApplicable,
     }
-    let (EventKind::DdiReturn { name, result, .. } | EventKind::KsReturn { name, result, .. }) =
-        &event.kind
-    else {
-        return Verdict::NotApplicable;
-    };
-    Verdict::holds_if(result != "crashed", Component::Driver, name, || {
-        format!("{name} crashed, but a driver must return from every call")
-    })
 }
 
 /// A bug check that a DDI's result leads to.

@@ -103,15 +103,10 @@ fn reset_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     if ALLOWED_DURING_RESET.contains(&&**name) {
         return Verdict::NotApplicable;
     }
-    let mut inside = it
-        .active_calls
-        .iter()
-        .filter(|active_call| !ALLOWED_DURING_RESET.contains(&&*active_call.name));
-    let other = if reset_times(name) {
-        inside.next()
-    } else {
-        inside.find(|active_call| reset_times(&active_call.name))
-    };
+    let mut inside =
+        shadows.active_calls(it).filter(|call| !ALLOWED_DURING_RESET.contains(&&*call.name));
+    let other =
+        if reset_times(name) { inside.next() } else { inside.find(|call| reset_times(&call.name)) };
     match other {
         None if !reset_times(name) => Verdict::NotApplicable,
         None => Verdict::Holds,

@@ -2,9 +2,9 @@
 //! runs.
 
 use crate::ddi;
-use crate::rule::{Rule, Verdict};
-use crate::shadow::{ActiveCall, Shadows};
-use flight::{Component, Event, EventKind, RuleId};
+use crate::rule::{Judge, Rule, Verdict};
+use crate::shadow::{Call, Shadows};
+use flight::{Component, Event, EventKind, Irql, RuleId};
 
 /// The rules on threading and levels.
 pub(crate) static RULES: &[Rule] = &[
@@ -13,7 +13,7 @@ pub(crate) static RULES: &[Rule] = &[
     Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_003, one_call_per_class).of_plain(&[]),
     Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_004, one_scheduler).of_plain(&[]),
     Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_006, one_call_per_process).of_plain(&[]),
-    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_007, called_at_its_irql),
+    Rule::on(&["ddi.call"], RuleId::KMD_LEVEL_007, called_at_its_irql).by_ddi(judge_of_irql),
 ];
 
 fn level_three_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
@@ -22,13 +22,11 @@ fn level_three_exclusive(event: &Event, shadows: &Shadows) -> Verdict {
     };
     // No call excludes interrupts and their DPCs.
     let three = |class: &str| class == "three";
-    let inside = shadows.adapter(adapter).map_or(&[][..], |adapter| &adapter.active_calls);
-    if class == "none"
-        || !(three(class) || inside.iter().any(|active_call| three(&active_call.threading_level)))
-    {
+    let mut inside = shadows.adapter(adapter).into_iter().flat_map(|it| shadows.active_calls(it));
+    if class == "none" || !(three(class) || inside.any(|call| three(&call.threading_level))) {
         return Verdict::NotApplicable;
     }
-    let like = |other: &ActiveCall| {
+    let like = |other: &Call| {
         other.threading_level != "none" && (three(class) || three(&other.threading_level))
     };
     no_other_call(event, shadows, like, "one of them runs alone")
@@ -39,19 +37,17 @@ fn level_two_exclusive_and_idle(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     let two = |class: &str| class == "two";
-    let (inside, flying) = shadows
-        .adapter(adapter)
-        .map_or((&[][..], 0), |adapter| (&adapter.active_calls[..], adapter.in_flight));
-    if class == "none"
-        || !(two(class) || inside.iter().any(|active_call| two(&active_call.threading_level)))
-    {
+    let known = shadows.adapter(adapter);
+    let flying = known.map_or(0, |adapter| adapter.in_flight);
+    let mut inside = known.into_iter().flat_map(|adapter| shadows.active_calls(adapter));
+    if class == "none" || !(two(class) || inside.any(|call| two(&call.threading_level))) {
         return Verdict::NotApplicable;
     }
     if two(class) && flying > 0 {
         let message = format!("{name} is called at level two, but {adapter} has {flying} packets");
         return Verdict::broken(Component::Kernel, name.clone(), message);
     }
-    let like = |other: &ActiveCall| {
+    let like = |other: &Call| {
         other.threading_level != "none" && (two(class) || two(&other.threading_level))
     };
     no_other_call(event, shadows, like, "one of them runs alone")
@@ -96,9 +92,8 @@ fn one_call_per_process(event: &Event, shadows: &Shadows) -> Verdict {
     if class == "none" || shadows.adapter(adapter).is_none_or(|adapter| adapter.generation != 1) {
         return Verdict::NotApplicable;
     }
-    let same = |other: &ActiveCall| {
-        other.process == Some((*process).into()) && other.threading_level != "none"
-    };
+    let same =
+        |other: &Call| other.process == Some((*process).into()) && other.threading_level != "none";
     no_other_call(event, shadows, same, &format!("both are for {process}"))
 }
 
@@ -106,14 +101,14 @@ fn one_call_per_process(event: &Event, shadows: &Shadows) -> Verdict {
 fn no_other_call(
     event: &Event,
     shadows: &Shadows,
-    like: impl Fn(&ActiveCall) -> bool,
+    like: impl Fn(&Call) -> bool,
     both: &str,
 ) -> Verdict {
     let EventKind::DdiCall { name, adapter, .. } = &event.kind else {
         return Verdict::NotApplicable;
     };
-    let inside = shadows.adapter(adapter).map_or(&[][..], |adapter| &adapter.active_calls);
-    let other = inside.iter().find(|other| other.thread != event.thread && like(other));
+    let mut inside = shadows.adapter(adapter).into_iter().flat_map(|it| shadows.active_calls(it));
+    let other = inside.find(|other| other.thread != event.thread && like(other));
     match other {
         None => Verdict::Holds,
         Some(other) => Verdict::broken(
@@ -128,8 +123,23 @@ fn no_other_call(
 }
 
 fn called_at_its_irql(event: &Event, _shadows: &Shadows) -> Verdict {
-    let EventKind::DdiCall { name, level, .. } = &event.kind else { return Verdict::NotApplicable };
+    let EventKind::DdiCall { name, .. } = &event.kind else { return Verdict::NotApplicable };
     let Some(documented) = ddi::documented_level(name) else { return Verdict::NotApplicable };
+    called_at(event, documented)
+}
+
+/// The judge of a DDI whose level is known.
+fn judge_of_irql(ddi: &str) -> Judge {
+    match ddi::documented_level(ddi) {
+        Some(Irql::Passive) => |event, _| called_at(event, Irql::Passive),
+        Some(Irql::Dispatch) => |event, _| called_at(event, Irql::Dispatch),
+        Some(Irql::Device) => |event, _| called_at(event, Irql::Device),
+        _ => called_at_its_irql,
+    }
+}
+
+fn called_at(event: &Event, documented: Irql) -> Verdict {
+    let EventKind::DdiCall { name, level, .. } = &event.kind else { return Verdict::NotApplicable };
     Verdict::holds_if(*level == documented, Component::Kernel, name, || {
         format!("{name} is called at {level} level, but it is for {documented} level")
     })

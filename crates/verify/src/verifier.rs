@@ -2,7 +2,7 @@
 
 use crate::catalogue::{self, Severity};
 use crate::cause::cause;
-use crate::dispatch::{self, NameCache, NamedJudges, RuleJudge};
+use crate::dispatch::{EventJudges, NameCache, NamedJudges, RuleJudge};
 use crate::entry_name::CurrentCalls;
 use crate::rule::{BrokenRule, Judge, Verdict};
 use crate::sentence::sentence;
@@ -170,25 +170,36 @@ impl Verifier {
 
     /// Judges the next events, each before it is recorded.
     pub fn observe_all(&mut self, events: &[Event]) {
+        self.events += events.len() as u64;
+        let judges = EventJudges::all();
         for event in events {
-            self.observe_next(event);
+            self.observe_next(event, judges);
         }
     }
 
     #[expect(clippy::inline_always, reason = "a loop over events saves no registers for each")]
     #[inline(always)]
-    fn observe_next(&mut self, event: &Event) {
-        self.events += 1;
+    fn observe_next(&mut self, event: &Event, judges: &'static EventJudges) {
         let judges = match &event.kind {
             EventKind::DdiCall { name, threading_level, adapter, .. } => {
-                let judges = self.note_call(name);
+                let named = self.note_call(name);
                 let plain = self.shadows.is_plain_call(threading_level, *adapter);
-                if plain { &judges.plain_call[..] } else { &judges.call }
+                self.judge(event, if plain { named.plain_call } else { named.call });
+                return self.shadows.follow_ddi(event, named.ddi);
             }
-            EventKind::DdiReturn { name, .. } => &self.names.judges(name).returns,
-            EventKind::Leave { call, .. } => &self.names.judges(call).leave,
-            EventKind::DriverHandleSet { of } => dispatch::of_handle_set(of.kind),
-            EventKind::DriverHandleEnded { of, .. } => dispatch::of_handle_end(of.kind),
+            EventKind::Leave { call, .. } => {
+                let judges = self.names.judges(call).leave;
+                self.judge(event, judges);
+                self.calls.leave(event.thread); // A finding of its judges is about the call.
+                &[]
+            }
+            EventKind::DdiReturn { name, result, .. } => {
+                let judges = self.names.judges(name).returns;
+                self.judge(event, judges);
+                return self.shadows.follow_return(event, name, result);
+            }
+            EventKind::DriverHandleSet { of } => judges.of_handle_set(of.kind),
+            EventKind::DriverHandleEnded { of, .. } => judges.of_handle_end(of.kind),
             kind => {
                 match kind {
                     EventKind::Enter { call } => self.calls.enter(event.thread, call),
@@ -202,30 +213,32 @@ impl Verifier {
                     | EventKind::EntryMissing { .. } => self.note(event),
                     _ => (),
                 }
-                dispatch::of_event(kind)
+                judges.of_event(kind)
             }
         };
-        for judge in judges {
-            let verdict = (judge.judge)(event, &self.shadows);
-            if matches!(verdict, Verdict::NotApplicable) {
-                continue;
-            }
-            self.rule_counts.increment(judge.id);
-            if !matches!(verdict, Verdict::Holds) {
-                self.add_finding(event, *judge, verdict);
-            }
-        }
-        if let EventKind::Leave { .. } = event.kind {
-            self.calls.leave(event.thread); // A finding of its judges is about the call.
-        }
+        self.judge(event, judges);
         self.shadows.follow(event);
     }
 
-    /// Adds the finding of a judge.
+    /// Judges an event.
+    #[expect(clippy::inline_always, reason = "a loop over events saves no registers for each")]
+    #[inline(always)]
+    fn judge(&mut self, event: &Event, judges: &[RuleJudge]) {
+        for judge in judges {
+            let judged = match (judge.judge)(event, &self.shadows) {
+                Verdict::NotApplicable => 0,
+                Verdict::Holds => 1,
+                broken => self.add_finding(event, judge, broken),
+            };
+            self.rule_counts.add_count(judge.id, judged);
+        }
+    }
+
+    /// Adds the finding of a judge. Returns how often it has judged.
     #[cold]
-    fn add_finding(&mut self, event: &Event, judge: RuleJudge, verdict: Verdict) {
+    fn add_finding(&mut self, event: &Event, judge: &RuleJudge, verdict: Verdict) -> u64 {
         let warns = matches!(verdict, Verdict::Warning(_));
-        let (Verdict::Broken(broken) | Verdict::Warning(broken)) = verdict else { return };
+        let (Verdict::Broken(broken) | Verdict::Warning(broken)) = verdict else { return 0 };
         let BrokenRule { component, argument, message } = *broken;
         // A user-mode driver's calls on behalf of a client are attributed to the driver.
         let back =
@@ -234,6 +247,7 @@ impl Verifier {
         let argument = self.calls.place(event.thread, argument);
         let breach = Breach { rule: judge.id, component, argument, message, warns, count: 1 };
         self.findings.add(breach, || trail(event, &self.shadows, Some(judge.judge)));
+        1
     }
 
     /// Records an event that few flights have.
@@ -278,12 +292,18 @@ impl Verifier {
     /// Notes that an entry point was called. Returns the judges of its name.
     #[inline]
     fn note_call(&mut self, name: &Text) -> &'static NamedJudges {
+        match self.names.find(name) {
+            Some(known) if known.was_called => known.judges,
+            _ => self.note_first_call(name),
+        }
+    }
+
+    /// The same for a name that was not called yet, or that is not a constant.
+    #[cold]
+    #[inline(never)]
+    fn note_first_call(&mut self, name: &Text) -> &'static NamedJudges {
         if let Some(known) = self.names.find(name) {
-            if !known.was_called {
-                known.was_called = true;
-                self.called.insert(name.to_string());
-            }
-            return known.judges;
+            known.was_called = true;
         }
         if !self.called.contains(&**name) {
             self.called.insert(name.to_string());

@@ -24,7 +24,7 @@ pub struct Adapter {
     /// Its paging buffers: what was last seen in their private data.
     pub buffers: BTreeMap<u64, Hex>,
     /// The calls that have not returned.
-    pub active_calls: Vec<ActiveCall>,
+    pub active_calls: Vec<Serial<Call>>,
     /// How many packets of its nodes are not done.
     pub in_flight: u32,
     /// How many allocations, resources, devices and contexts its driver has.
@@ -49,21 +49,6 @@ pub struct Adapter {
     pub dpc: bool,
     /// Its resets.
     pub recovery: Recovery,
-}
-
-/// A call that has not returned.
-#[derive(Debug)]
-pub struct ActiveCall {
-    /// The call.
-    pub call: Serial<Call>,
-    /// Its DDI.
-    pub name: Text,
-    /// The thread it runs on.
-    pub thread: u32,
-    /// The exclusion it runs under.
-    pub threading_level: Text,
-    /// The process it is for.
-    pub process: Option<Serial<Process>>,
 }
 
 /// A node: the fences submitted to it and not reported, once it has work.

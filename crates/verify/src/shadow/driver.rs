@@ -1,6 +1,7 @@
 //! Shadows of a driver's calls, driver handles and pool blocks.
 
-use super::{Adapter, Allocation, Device, Serial};
+use super::{Adapter, Allocation, Device, Process, Serial};
+use crate::ddi::KnownDdi;
 use flight::{Subject, Text};
 use smallvec::SmallVec;
 
@@ -9,6 +10,14 @@ use smallvec::SmallVec;
 pub struct Call {
     /// The DDI.
     pub name: Text,
+    /// The DDI, if its calls change what is recorded of an adapter.
+    pub(crate) ddi: KnownDdi,
+    /// The thread it runs on.
+    pub thread: u32,
+    /// The exclusion it runs under.
+    pub threading_level: Text,
+    /// The process it is for.
+    pub process: Option<Serial<Process>>,
     /// The adapter whose driver is called.
     pub adapter: Serial<Adapter>,
     /// The pool blocks allocated in it and not freed: address, size and tag.

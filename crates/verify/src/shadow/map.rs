@@ -2,6 +2,7 @@
 
 use super::table::Table;
 use flight::{Kind, Subject, invariant};
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
@@ -39,8 +40,17 @@ pub(crate) struct Shadow<T> {
 }
 
 /// The shadows of all objects of one kind.
+///
+/// Which of them a judge reads is recorded by a search: while that is on, the table finds nothing
+/// without one. So a look-up needs no check.
 #[derive(Debug)]
-pub(crate) struct ShadowMap<T>(Table<Shadow<T>>);
+pub(crate) struct ShadowMap<T> {
+    table: Table<Shadow<T>>,
+    /// Whether reads are recorded.
+    recording: Cell<bool>,
+    /// The trails of the shadows that were read.
+    read: RefCell<Vec<Trail>>,
+}
 
 /// The numbers of an object's first event and of its last two.
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,8 +76,7 @@ impl Trail {
         }
         let [_, last] = self.distances;
         // An event that is too far from the first for a distance is left out.
-        let distance = seq.checked_sub(self.first).map(u32::try_from);
-        let distance = distance.and_then(Result::ok).unwrap_or(0);
+        let distance = u32::try_from(seq.wrapping_sub(self.first)).unwrap_or(0);
         self.distances = [last, distance];
     }
 
@@ -112,18 +121,54 @@ impl<T: Shadowed> From<Subject> for Serial<T> {
 impl<T> ShadowMap<T> {
     #[inline]
     pub(crate) fn get(&self, number: u32) -> Option<&Shadow<T>> {
-        self.0.get(number)
+        self.table.get_or(number, || self.find(number))
+    }
+
+    #[inline(never)]
+    fn find(&self, number: u32) -> Option<&Shadow<T>> {
+        let found = self.table.find(number);
+        if self.recording.get() {
+            self.record(found);
+        }
+        found
+    }
+
+    #[cold]
+    fn record(&self, found: Option<&Shadow<T>>) {
+        self.read.borrow_mut().extend(found.map(|shadow| shadow.trail));
+        self.table.forget_last();
+    }
+
+    /// Starts to record which shadows are read.
+    pub(crate) fn record_reads(&self) {
+        self.recording.set(true);
+        self.table.forget_last();
+    }
+
+    /// Stops that. Returns the trails of the shadows that were read.
+    pub(crate) fn take_reads(&self) -> Vec<Trail> {
+        self.recording.set(false);
+        self.read.take()
+    }
+
+    /// The shadow of an object, without a record that it was read.
+    pub(crate) fn get_unrecorded(&self, number: u32) -> Option<&Shadow<T>> {
+        let found = self.table.get(number);
+        if self.recording.get() {
+            self.table.forget_last();
+        }
+        found
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, number: u32) -> Option<&mut Shadow<T>> {
-        self.0.get_mut(number)
+        self.table.get_mut(number)
     }
 
     /// Starts the shadow of an object afresh.
     #[inline]
-    pub(crate) fn insert(&mut self, number: u32, trail: Trail, known: T) {
-        self.0.insert(number, Shadow { trail, known });
+    pub(crate) fn insert(&mut self, number: u32, trail: Trail, known: impl FnOnce() -> T) {
+        self.table.insert_with(number, || Shadow { trail, known: known() });
     }
 
     /// The shadow of an object that begins with the first event that names it.
@@ -133,12 +178,18 @@ impl<T> ShadowMap<T> {
         T: Default,
     {
         let new = || Shadow { trail: Trail::default(), known: T::default() };
-        self.0.get_or_insert_with(number, new)
+        self.table.get_or_insert_with(number, new)
     }
 
     #[inline]
     pub(crate) fn remove(&mut self, number: u32) {
-        self.0.remove(number);
+        self.table.remove(number, |_| ());
+    }
+
+    /// Removes the shadow of an object. Returns what the caller needs of it.
+    #[inline]
+    pub(crate) fn take<R>(&mut self, number: u32, read: impl FnOnce(&T) -> R) -> Option<R> {
+        self.table.remove(number, |shadow| read(&shadow.known))
     }
 
     pub(crate) fn trail(&self, number: u32) -> Option<Trail> {
@@ -155,13 +206,13 @@ impl<T> ShadowMap<T> {
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.table.len()
     }
 }
 
 impl<T> Default for ShadowMap<T> {
     fn default() -> Self {
-        Self(Table::default())
+        Self { table: Table::default(), recording: Cell::default(), read: RefCell::default() }
     }
 }
 

@@ -31,6 +31,9 @@ fn own_place(serial: u32, shift: u32) -> usize {
     (u64::from(serial).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
+/// No serial number.
+const NO_NUMBER: u64 = u64::MAX;
+
 /// No slot.
 const NOWHERE: u32 = u32::MAX;
 
@@ -50,8 +53,8 @@ pub(crate) struct Table<T> {
     /// The number of the record in each slot.
     numbers: Vec<u32>,
     free: Vec<u32>,
-    /// The number that was found last, and its slot.
-    last: Cell<(u32, u32)>,
+    /// The number that was found last, or [`NO_NUMBER`], and its slot.
+    last: Cell<(u64, u32)>,
 }
 
 impl<T> Default for Table<T> {
@@ -62,7 +65,7 @@ impl<T> Default for Table<T> {
             slots: Vec::new(),
             numbers: Vec::new(),
             free: Vec::new(),
-            last: Cell::new((0, NOWHERE)),
+            last: Cell::new((NO_NUMBER, NOWHERE)),
         }
     }
 }
@@ -76,54 +79,104 @@ impl<T> Table<T> {
     #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
     #[inline(always)]
     pub(crate) fn get(&self, serial: u32) -> Option<&T> {
-        self.slots.get(self.slot(serial) as usize)?.as_ref()
+        self.get_or(serial, || self.find(serial))
+    }
+
+    /// The record of a number, if that was found last; else the result of a search.
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
+    pub(crate) fn get_or<'a>(
+        &'a self,
+        serial: u32,
+        search: impl FnOnce() -> Option<&'a T>,
+    ) -> Option<&'a T> {
+        let (last, slot) = self.last.get();
+        if last == u64::from(serial) { self.slots.get(slot as usize)?.as_ref() } else { search() }
+    }
+
+    /// Forgets which number was found last.
+    pub(crate) fn forget_last(&self) {
+        self.last.set((NO_NUMBER, NOWHERE));
     }
 
     #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, serial: u32) -> Option<&mut T> {
-        let slot = self.slot(serial);
-        self.slots.get_mut(slot as usize)?.as_mut()
+        let (last, slot) = self.last.get();
+        if last == u64::from(serial) {
+            self.slots.get_mut(slot as usize)?.as_mut()
+        } else {
+            self.find_mut(serial)
+        }
     }
 
-    /// Adds a record, or replaces it.
+    /// Adds a record, or replaces it. It is made where it will be.
     #[inline]
-    pub(crate) fn insert(&mut self, serial: u32, record: T) {
+    pub(crate) fn insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) {
+        let slot = self.empty_slot(serial);
+        // Nothing is dropped, since the slot is empty: a check would need the record elsewhere.
+        std::mem::forget(slot.replace(make()));
+    }
+
+    /// The slot of a number, without a record.
+    #[inline]
+    fn empty_slot(&mut self, serial: u32) -> &mut Option<T> {
         // A table of short-lived records is often empty.
-        let slot = if self.len() == 0 { NOWHERE } else { self.slot(serial) };
-        match self.slots.get_mut(slot as usize) {
-            Some(known) => *known = Some(record),
-            None => {
-                self.add(serial, record);
-            }
+        if self.index.is_empty()
+            && self.len() == 0
+            && let Some(slot) = self.free.pop()
+        {
+            self.numbers[slot as usize] = serial;
+            self.last.set((u64::from(serial), slot));
+            return &mut self.slots[slot as usize];
         }
+        self.find_empty_slot(serial)
+    }
+
+    #[inline(never)]
+    fn find_empty_slot(&mut self, serial: u32) -> &mut Option<T> {
+        let slot = self.find_or_add_slot(serial);
+        let record = &mut self.slots[slot];
+        *record = None;
+        record
     }
 
     /// The record of a number, which is made if there is none.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "an event leads to several look-ups")]
+    #[inline(always)]
     pub(crate) fn get_or_insert_with(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
-        let mut slot = self.slot(serial) as usize;
-        if slot >= self.slots.len() {
-            slot = self.add_first(serial, make());
+        let (last, slot) = self.last.get();
+        if last == u64::from(serial) && (slot as usize) < self.slots.len() {
+            let record = self.slots[slot as usize].as_mut();
+            return flight::invariant(record, "the slot of a number has its record");
         }
-        flight::invariant(self.slots[slot].as_mut(), "an entry of the index has a record")
+        self.find_or_insert(serial, make)
     }
 
-    /// Removes a record, if there is one.
+    /// The same for a number that was not found last.
+    #[inline(never)]
+    fn find_or_insert(&mut self, serial: u32, make: impl FnOnce() -> T) -> &mut T {
+        let slot = self.find_or_add_slot(serial);
+        self.slots[slot].get_or_insert_with(make)
+    }
+
+    /// Removes a record, if there is one. Returns what the caller needs of it.
     #[inline]
-    pub(crate) fn remove(&mut self, serial: u32) {
+    pub(crate) fn remove<R>(&mut self, serial: u32, read: impl FnOnce(&T) -> R) -> Option<R> {
         let slot = self.slot(serial);
-        if let Some(record) = self.slots.get_mut(slot as usize) {
-            *record = None;
-            if !self.index.is_empty() {
-                self.remove_entry(slot);
-            }
-            self.free.push(slot);
-            self.last.set((serial, NOWHERE));
+        let record = self.slots.get_mut(slot as usize)?;
+        let known = record.as_ref().map(read);
+        *record = None;
+        self.free.push(slot);
+        self.last.set((u64::from(serial), NOWHERE));
+        if !self.index.is_empty() {
+            self.remove_entry(slot);
         }
+        known
     }
 
     /// Removes the entry of a slot from the index.
+    #[inline(never)]
     fn remove_entry(&mut self, slot: u32) {
         let (index, numbers) = (&mut self.index[..], &self.numbers[..]);
         let mask = index.len() - 1;
@@ -151,11 +204,24 @@ impl<T> Table<T> {
     #[inline(always)]
     fn slot(&self, serial: u32) -> u32 {
         let (last, slot) = self.last.get();
-        if last == serial { slot } else { self.search(serial) }
+        if last == u64::from(serial) { slot } else { self.search(serial) }
     }
 
-    /// The same, searched.
+    /// A record that is not the one that was found last. A caller of `get` needs fewer registers if
+    /// this returns the record and not its slot.
+    #[inline]
+    pub(crate) fn find(&self, serial: u32) -> Option<&T> {
+        self.slots.get(self.search(serial) as usize)?.as_ref()
+    }
+
     #[inline(never)]
+    fn find_mut(&mut self, serial: u32) -> Option<&mut T> {
+        let slot = self.search(serial);
+        self.slots.get_mut(slot as usize)?.as_mut()
+    }
+
+    /// The slot of a number, searched.
+    #[inline]
     fn search(&self, serial: u32) -> u32 {
         let slot = if self.index.is_empty() {
             let mut slots = self.numbers.iter().zip(&self.slots).zip(0..);
@@ -172,34 +238,50 @@ impl<T> Table<T> {
                 }
             }
         };
-        self.last.set((serial, slot));
+        self.last.set((u64::from(serial), slot));
         slot
     }
 
-    /// Adds a record as `add` does. A look-up that finds its record is shorter without.
-    #[cold]
-    fn add_first(&mut self, serial: u32, record: T) -> usize {
-        self.add(serial, record)
+    /// The slot of a number, which is added if there is none. The index is searched once.
+    #[inline]
+    fn find_or_add_slot(&mut self, serial: u32) -> usize {
+        if self.index.is_empty() {
+            let slot = self.slot(serial) as usize;
+            return if slot < self.slots.len() { slot } else { self.add_slot(serial) };
+        }
+        let mask = self.index.len() - 1;
+        let mut place = own_place(serial, self.shift) & mask;
+        while let Some(slot) = self.index[place].checked_sub(1) {
+            if self.numbers[slot as usize] == serial {
+                self.last.set((u64::from(serial), slot));
+                return slot as usize;
+            }
+            place = (place + 1) & mask;
+        }
+        let Some(slot) = self.free.pop() else { return self.add_slot(serial) };
+        self.index[place] = slot + 1;
+        self.numbers[slot as usize] = serial;
+        self.last.set((u64::from(serial), slot));
+        slot as usize
     }
 
-    /// Adds a record of a new number. Returns its slot.
-    #[inline]
-    fn add(&mut self, serial: u32, record: T) -> usize {
+    /// Adds a slot for a new number. The caller writes the record.
+    #[inline(never)]
+    fn add_slot(&mut self, serial: u32) -> usize {
         let slot = if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = Some(record);
             self.numbers[slot as usize] = serial;
             slot
         } else {
             make_room(&mut self.slots, 1);
             make_room(&mut self.numbers, 1);
-            self.slots.push(Some(record));
+            self.slots.push(None);
             self.numbers.push(serial);
             u32::try_from(self.slots.len() - 1).unwrap_or(NOWHERE - 1)
         };
         if self.slots.len() > FEW {
             self.add_entry(serial, slot);
         }
-        self.last.set((serial, slot));
+        self.last.set((u64::from(serial), slot));
         slot as usize
     }
 
@@ -213,15 +295,14 @@ impl<T> Table<T> {
         }
     }
 
-    /// Makes an index of twice the size, for all records.
+    /// Makes an index of twice the size, for all records: a slot was added, since no slot was free.
     #[cold]
     fn grow(&mut self) {
         if !self.index.is_empty() {
             self.shift -= 1;
         }
         self.index = vec![0; 1 << (64 - self.shift)];
-        let records = self.numbers.iter().zip(&self.slots).zip(1..);
-        for ((number, _), entry) in records.filter(|((_, record), _)| record.is_some()) {
+        for (number, entry) in self.numbers.iter().zip(1..) {
             Self::put(&mut self.index, self.shift, *number, entry);
         }
     }
@@ -258,10 +339,10 @@ mod tests {
                 _ => u32::MAX - draw % 8,
             };
             if draw & 0x100 == 0 {
-                table.insert(serial, step);
+                table.insert_with(serial, || step);
                 map.insert(serial, step);
             } else if draw & 0x200 == 0 {
-                table.remove(serial);
+                table.remove(serial, |_| ());
                 map.remove(&serial);
             } else {
                 let new = table.get_or_insert_with(serial, || step);
@@ -279,9 +360,9 @@ mod tests {
     fn memory_is_for_what_is_there_at_once() {
         let mut table = Table::default();
         for serial in 0..100_000_u32 {
-            table.insert(serial, serial);
+            table.insert_with(serial, || serial);
             if serial >= 100 {
-                table.remove(serial - 100);
+                table.remove(serial - 100, |_| ());
             }
         }
         assert_eq!(table.len(), 100);

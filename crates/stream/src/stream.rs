@@ -167,7 +167,7 @@ impl Stream {
         }
     }
 
-    /// Builds and emits an event, outside the path of a frame whose events nobody reads.
+    /// Builds and emits an event, outside the path of a frame: mostly the log keeps none.
     #[cold]
     #[inline(never)]
     fn build_event(&self, subject: Subject, what: impl FnOnce() -> EventKind) {

@@ -6,7 +6,7 @@ use crate::clock::{Span, run_in_parallel, timed};
 use crate::counting::bytes_added;
 use crate::fixture::{Part, Site};
 use crate::pair_clients::{PairClients, SharingClients};
-use crate::ring::Ring;
+use crate::ring::{Ring, TwoPassDriver};
 use crate::row_kinds::{KINDS, Kind, Way};
 use crate::{BenchSize, MeasureError};
 use abi::D3DKMT_HANDLE;
@@ -53,6 +53,9 @@ pub(crate) fn measure(
 
 /// Runs the pairs of a row.
 trait PairRunner {
+    /// Runs the observer, if any: the events so far and their memory are gone then.
+    fn watch(&mut self) {}
+
     /// Creates the live allocations.
     fn fill(&mut self) -> Result<(), MeasureError>;
 
@@ -131,6 +134,7 @@ impl Run<'_> {
     }
 
     fn rows(&self, pairs: &mut impl PairRunner) -> Result<Vec<Row>, MeasureError> {
+        pairs.watch();
         let (filled, bytes) = bytes_added(|| pairs.fill());
         filled?;
         let mut floors = Baselines::new(self.live, self.kind.threads)?;
@@ -178,6 +182,10 @@ struct Alone<'a, C: PairClients> {
 }
 
 impl<C: PairClients> PairRunner for Alone<'_, C> {
+    fn watch(&mut self) {
+        self.clients.watch();
+    }
+
     fn fill(&mut self) -> Result<(), MeasureError> {
         self.rings.iter_mut().try_for_each(|ring| ring.fill(&mut self.clients, self.at))
     }
@@ -198,6 +206,10 @@ struct ParallelClients<'a> {
 }
 
 impl PairRunner for ParallelClients<'_> {
+    fn watch(&mut self) {
+        self.clients.iter_mut().for_each(|(part, _)| part.watch());
+    }
+
     fn fill(&mut self) -> Result<(), MeasureError> {
         self.clients.iter_mut().try_for_each(|(part, ring)| ring.fill(part, self.at))
     }

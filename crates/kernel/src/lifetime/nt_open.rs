@@ -53,7 +53,8 @@ impl Kernel {
     /// Opens the objects of an NT handle of a resource (`D3DKMTOpenResourceFromNtHandle`).
     /// `capacity` is the size of the buffer for the keyed mutex's data.
     ///
-    /// Fails as [`OpenResourceCall::open`](crate::OpenResourceCall::open) does. A failed call leaves no views and no handles.
+    /// Fails as [`OpenResourceCall::open`](crate::OpenResourceCall::open) does. A failed call leaves
+    /// no views and no handles.
     pub fn open_nt_resource(
         &self,
         at: &mut Passive,

@@ -344,13 +344,18 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
 
 /// Restores the action that a signal had before. A signal that the interrupted instruction does not
 /// raise once more is sent again, with its facts.
+///
+/// The action of an abort is restored, too: the program's handler of an overflow may abort, and its
+/// signal stack may have no room for our handler of that. The fault is reported already.
 fn pass_on(signal: c_int, sent: Option<&siginfo_t>) {
-    let index = SIGNALS.iter().position(|known| *known == signal);
-    let earlier = EARLIER.get().zip(index).and_then(|(actions, index)| actions.get(index));
-    let Some(earlier) = earlier else { return };
-    // SAFETY: The action was returned by the system.
-    unsafe { libc::sigaction(signal, ptr::from_ref(earlier), ptr::null_mut()) };
-    PASSED_ON.fetch_or(1 << index.unwrap_or(0), Ordering::SeqCst);
+    let Some(earlier) = EARLIER.get() else { return };
+    for (index, action) in earlier.iter().enumerate() {
+        if SIGNALS[index] == signal || SIGNALS[index] == libc::SIGABRT {
+            // SAFETY: The action was returned by the system.
+            unsafe { libc::sigaction(SIGNALS[index], ptr::from_ref(action), ptr::null_mut()) };
+            PASSED_ON.fetch_or(1 << index, Ordering::SeqCst);
+        }
+    }
     if let Some(info) = sent {
         let send = libc::SYS_rt_tgsigqueueinfo;
         // SAFETY: Asks for a number.

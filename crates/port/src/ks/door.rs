@@ -90,8 +90,6 @@ impl Door {
         let door = Arc::new_cyclic(|weak: &Weak<Door>| {
             let (device, device_object) =
                 (DriverMemory::new(size_of::<KSDEVICE>()), DriverMemory::new(512));
-            object::insert(device.address(), weak, Object::Device);
-            object::insert(device_object.address(), weak, Object::Functional);
             let inner = DoorState {
                 device,
                 device_object,
@@ -112,6 +110,10 @@ impl Door {
             Self { weak: weak.clone(), services, pool, inner: Mutex::new(inner) }
         });
         let mut inner = door.inner();
+        // Not while the door is made: until then it counts as closed, and another one that closes
+        // removes the objects of closed doors.
+        object::insert(inner.device.address(), &door.weak, Object::Device);
+        object::insert(inner.device_object.address(), &door.weak, Object::Functional);
         let object = inner.device_object.pointer();
         let it = KSDEVICE {
             Descriptor: ptr::with_exposed_provenance(tables.address),

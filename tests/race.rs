@@ -6,16 +6,19 @@
 
 use flight::{Component, Event, EventKind, Log, Passive, RuleId};
 use harness::memory_client::set_up_memory;
+use harness::racing::objects::{CallResult, Ending};
+use harness::racing::{RacingPair, racing_pairs};
 use harness::{KernelTestbed, run, softgpu, verified};
 use kernel::power::PowerAction;
-use shuttle::scheduler::RandomScheduler;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::{Config, Runner};
 use softgpu::MemoryPlan;
 use softgpu::format::describe;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZero;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use thunk::{Client, CreateAllocation, DestroyAllocation};
 use windtunnel::{HostKind, TestClient};
 
@@ -208,4 +211,87 @@ fn paging_work_and_power_changes_race_in_any_order() {
     let all = POWER_ORDERS * SEEDS.count();
     BEFORE.differ(all);
     WAITED.differ(all);
+}
+
+/// The orders of each pair of calls: half of them drawn at each step, half with priorities that
+/// change at a few steps, so that one thread is far ahead of the other.
+const PAIR_ORDERS: usize = 40;
+
+/// The steps at which priorities change.
+const CHANGES: usize = 3;
+
+/// Flies a pair in many orders. `look` gets the result of each.
+fn fly_pair(
+    orders: usize,
+    fly: impl Fn() -> Result<CallResult, String> + Clone + Send + Sync + 'static,
+    look: impl Fn(Result<CallResult, String>) + Clone + Send + Sync + 'static,
+) {
+    let mut config = Config::new();
+    config.stack_size = 1 << 20;
+    let (random, other) = (fly.clone(), look.clone());
+    Runner::new(RandomScheduler::new_from_seed(1, orders / 2), config.clone())
+        .run(move || other(random()));
+    Runner::new(PctScheduler::new_from_seed(1, CHANGES, orders / 2), config)
+        .run(move || look(fly()));
+}
+
+/// How often a call succeeded, and how often it failed.
+type Counts = BTreeMap<&'static str, [usize; 2]>;
+
+/// Calls that never succeed: an NT handle of a keyed mutex alone does not exist, and no thread
+/// releases the mutex with the key that the call waits for.
+const NEVER_SUCCEED: &[&str] = &["D3DKMTOpenKeyedMutexFromNtHandle", "D3DKMTAcquireKeyedMutex"];
+
+#[test]
+fn every_call_beside_the_end_of_its_object_succeeds_or_fails_in_any_order() {
+    let pairs: Vec<RacingPair> = racing_pairs().collect();
+    let counts = Arc::new(Mutex::new(Counts::new()));
+    let bad = Arc::new(Mutex::new(Vec::new()));
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        for share in pairs.chunks(pairs.len().div_ceil(cores)) {
+            let (counts, bad) = (&counts, &bad);
+            scope.spawn(move || {
+                for pair in share.iter().copied() {
+                    let (counts, bad) = (counts.clone(), bad.clone());
+                    let look = move |result: Result<CallResult, String>| match result {
+                        Ok(result) => {
+                            let mut counts = counts.lock().expect("counts");
+                            let counted = counts.entry(pair.call.name).or_default();
+                            counted[usize::from(result.is_err())] += 1;
+                        }
+                        Err(why) => {
+                            bad.lock().expect("failures").push(format!("{}: {why}", pair.name()));
+                        }
+                    };
+                    fly_pair(PAIR_ORDERS, move || pair.fly(), look);
+                }
+            });
+        }
+    });
+    let bad = bad.lock().expect("failures");
+    assert!(bad.is_empty(), "{} flights failed, such as {}", bad.len(), bad[0]);
+    // The calls race: each one succeeds in some orders.
+    let counts = counts.lock().expect("counts");
+    let never =
+        counts.iter().filter(|(name, counts)| counts[0] == 0 && !NEVER_SUCCEED.contains(name));
+    assert_eq!(never.collect::<Vec<_>>(), []);
+    let failed = counts.values().filter(|counts| counts[1] > 0).count();
+    assert!(failed > counts.len() / 2, "{failed} of {} calls failed in some order", counts.len());
+}
+
+/// Whether the lock used the extent of a view that had ended.
+static DANGLED: EventOrders = EventOrders::new();
+
+#[test]
+fn a_planted_use_of_an_ended_extent_is_found_in_some_orders() {
+    let is_planted =
+        |pair: &RacingPair| pair.call.name == "D3DKMTLock2" && pair.ending == Ending::AllocationNow;
+    let pair = racing_pairs().find(is_planted).expect("a row of the table");
+    let fly = move || pair.fly_after(|testbed| testbed.kernel.plant_stale_extent());
+    fly_pair(PAIR_ORDERS * 10, fly, |result| {
+        let why = result.err().unwrap_or_default();
+        DANGLED.count(why.contains("is live while an id of it is in use"));
+    });
+    DANGLED.differ(PAIR_ORDERS * 10);
 }

@@ -2,7 +2,8 @@
 //! planted bug.
 
 use harness::{
-    Case, call_from_bytes, call_unguarded, read_as_driver_file, read_as_trace_and_steps,
+    Case, call_from_bytes, call_unguarded, read_as_driver_file, read_as_symbol_file,
+    read_as_trace_and_steps,
 };
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -50,6 +51,13 @@ fn texts_are_parsed_or_rejected() {
 fn driver_files_are_read_or_refused() {
     let files = corpus("images");
     let read = files.iter().filter(|path| read_as_driver_file(&bytes(path))).count();
+    assert!(read >= 2 && files.len() > read, "{read} of {}", files.len());
+}
+
+#[test]
+fn symbol_files_are_read_or_refused() {
+    let files = corpus("symbols");
+    let read = files.iter().filter(|path| read_as_symbol_file(&bytes(path))).count();
     assert!(read >= 2 && files.len() > read, "{read} of {}", files.len());
 }
 

@@ -11,6 +11,7 @@ mod inject;
 mod lifecycles;
 mod power;
 mod query;
+mod racing;
 mod seeds;
 mod sharing;
 mod start_stop;

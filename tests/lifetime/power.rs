@@ -192,6 +192,7 @@ fn allocations_of_an_unsubmitted_packet_survive_sleep() {
 
 #[test]
 fn power_down_follows_the_packets_that_paging_work_waits_for() {
+    let mut waiting = 0;
     for seed in 0..10 {
         let pages = |value: u64| value * 4096;
         // The context's save area takes one of the two pages.
@@ -199,9 +200,15 @@ fn power_down_follows_the_packets_that_paging_work_waits_for() {
         let (driver, _, set_up) = set_up(plan);
         let events = run(seed, set_up, |testbed, at| {
             let (test_client, context, it) = filled(testbed, at);
-            let fence = late_fill(&test_client, at, context, it, 0xa5);
+            let (client, device) = (&test_client.client, test_client.device);
             let other = hidden(&test_client, at);
             let queue = test_client.paging_queue(at).unwrap();
+            // After the submission no call of this thread lets the hardware run.
+            test_client.submit(at, context, &[fill(it, 0xa5)]).unwrap();
+            // It was requested with each packet.
+            for _ in 0..2 {
+                client.evict(at, device, &[it], EvictFlags::EvictOnlyIfNecessary).unwrap();
+            }
             let made = test_client.client.make_resident(at, queue.queue, &[other], 0).unwrap();
             let PagingStatus::Pending(value) = made else { panic!("{made:?}") };
             let (kernel, adapter) = (testbed.kernel.clone(), testbed.adapter);
@@ -209,18 +216,23 @@ fn power_down_follows_the_packets_that_paging_work_waits_for() {
                 assert!(kernel.power_down(at, adapter, PowerAction::Sleep));
                 assert!(kernel.power_up(at, adapter));
             });
-            testbed.host.run_until_idle(at);
-            test_client.client.signal_cpu(at, test_client.device, &[(fence, 1)], 0).unwrap();
             test_client.client.wait(at, test_client.device, queue.fence, value).unwrap();
             testbed.host.park(at, &sleeps, None);
             assert!(driver.read(Handle(other), 0..8192).unwrap() == [0; 8192]);
             test_client.client.evict(at, test_client.device, &[other], 0).unwrap();
             test_client.make_resident(at, &[it]).unwrap();
             assert!(driver.read(Handle(it), 0..8192).unwrap() == [0xa5; 8192]);
-            test_client.client.destroy_sync(at, fence).unwrap();
             test_client.close(at, &[context]).unwrap();
         });
         assert_eq!(verified(&events).findings(), []);
         assert_eq!(count(&events, "wait.stuck"), 0);
+        waiting += count_waiting(&events);
     }
+    assert!(waiting > 0, "no paging work waits for the packet");
+}
+
+/// The number of times that paging work waits for a packet.
+fn count_waiting(events: &[Event]) -> usize {
+    let waits = |event: &&Event| matches!(event.kind, EventKind::PagingPlanned { waits: 1.., .. });
+    events.iter().filter(waits).count()
 }

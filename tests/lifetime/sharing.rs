@@ -16,10 +16,16 @@ use abi::{D3DKMT_HANDLE, NTSTATUS};
 use flight::{EventKind, Kind, Passive};
 use harness::{KernelTestbed, VariantDriver, run, softgpu, verified};
 use kernel::miniport::Generation;
+use kernel::{Handle, KernelError, NtAccess, NtObjectKind, ShareObjectsRequest};
+use server::NtDescriptors;
 use softgpu::format::{Command, describe};
 use std::sync::LazyLock;
-use thunk::{Client, ClientMemory, CreateAllocation, CreatedAllocation, DestroyAllocation};
-use windtunnel::TestClient;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use thunk::{
+    Client, ClientMemory, CreateAllocation, CreatedAllocation, DestroyAllocation, NtHandles as _,
+};
+use windtunnel::{HostKind, TestClient};
 
 const RUNTIME: &[u8] = b"1234";
 
@@ -294,6 +300,48 @@ fn there_is_no_ceiling_for_devices_and_contexts() {
         for device in devices {
             test_client.client.destroy_device(at, device).unwrap();
         }
+        test_client.close(at, &[]).unwrap();
+    });
+}
+
+/// Two threads look for closed NT handles at one time. The one that finds none returns after the
+/// other has closed the handle in the kernel: a name is not found after the last close.
+#[test]
+fn a_name_is_gone_when_a_look_for_closed_nt_handles_returns() {
+    run(HostKind::Threaded, softgpu, |testbed, at| {
+        let (test_client, kernel) = (test_client(testbed, at), &testbed.kernel);
+        let created = standard(&test_client, at, Flags::NtSecuritySharing);
+        let process = test_client.client.session().process();
+        let request = ShareObjectsRequest {
+            objects: &[Handle(created.resource)],
+            name: Some("shared"),
+            access: NtAccess::ALL,
+            owned: false,
+        };
+        let handle = kernel.share_objects(process, &request).unwrap();
+        let descriptors = NtDescriptors::default();
+        drop(descriptors.create(handle).unwrap()); // The only descriptor: the handle is closed.
+        let (begins, begun) = channel();
+        let (ends, ended) = channel::<()>();
+        std::thread::scope(|scope| {
+            let descriptors = &descriptors;
+            scope.spawn(move || {
+                descriptors.close_closed(&mut |handle| {
+                    begins.send(()).unwrap();
+                    // The other thread has time to return, if it does not wait.
+                    let _ = ended.recv_timeout(Duration::from_millis(300));
+                    kernel.release_nt_handle(handle);
+                });
+            });
+            begun.recv().unwrap();
+            descriptors.close_closed(&mut |_| panic!("the handle is closed once"));
+            let open = |kind| kernel.open_nt_name(process, kind, "shared", NtAccess::ALL, false);
+            let found = open(NtObjectKind::Resource).map(|_| ());
+            let _ = ends.send(()); // The other thread may be past its wait.
+            assert!(matches!(found, Err(KernelError::NameNotFound)), "{found:?}");
+        });
+        kernel.end_released_resources(at);
+        test_client.destroy_resource(at, created.resource).unwrap();
         test_client.close(at, &[]).unwrap();
     });
 }

@@ -11,4 +11,5 @@ mod page_tables;
 mod paging;
 mod queries;
 mod residency;
+mod waiting_work;
 mod working_set;

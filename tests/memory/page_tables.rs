@@ -57,7 +57,7 @@ const GOOD: [&str; 4] =
 /// The scenarios of virtual addresses.
 fn at_addresses(driver: &str) -> impl Iterator<Item = &'static Scenario> {
     let root = "DxgkDdiSetRootPageTable";
-    good_scenarios(driver).into_iter().filter(move |scenario| scenario.needs.contains(&root))
+    good_scenarios(driver).into_iter().filter(move |scenario| scenario.needs.has_entry(root))
 }
 
 fn clean(driver: &str, scenario: &str, on: HostKind) {

@@ -301,7 +301,6 @@ fn row_126_a_second_handle_blocks() {
     }
     let began = Instant::now();
     let waiter = waiting(second, 0, Some(300 * MILLISECOND));
-    assert!(!waiter.is_finished());
     assert_eq!(waiter.join().unwrap(), (TIMEOUT, 0, 0));
     assert!(began.elapsed() >= Duration::from_millis(300), "as long as it said");
     assert_eq!([destroy(mutex), destroy(second)], [SUCCESS; 2]);
@@ -316,11 +315,9 @@ fn row_127_destroying_the_owner_abandons_it() {
     assert_eq!(acquire(mutex, 0, None).0, SUCCESS);
     let waiters = [waiting(second, 0, Some(30 * SECOND)), waiting(second, 1, None)];
     assert!(waiters.iter().all(|join_handle| !join_handle.is_finished()));
-    let began = Instant::now();
     assert_eq!(destroy(mutex), SUCCESS);
     let [first, other] = waiters.map(|join_handle| join_handle.join().unwrap());
     assert_eq!([first, other], [(ABANDONED, 0, 0), (ABANDONED, 1, 0)]);
-    assert!(began.elapsed() < Duration::from_secs(5));
     assert_eq!(acquire(second, 0, None), (ABANDONED, 0, 0), "for good");
     assert_eq!(destroy(second), SUCCESS);
 }

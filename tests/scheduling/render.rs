@@ -227,7 +227,7 @@ fn a_process_that_is_killed_leaves_no_buffer() {
 fn bad_clients_are_reported() {
     let mut bad = 0;
     for scenario in SCENARIOS.iter().copied().flatten() {
-        let renders = scenario.needs.contains(&"DxgkDdiRender");
+        let renders = scenario.needs.has_entry("DxgkDdiRender");
         if !renders || scenario.breaks.is_empty() {
             continue;
         }
@@ -250,7 +250,7 @@ fn good_clients_are_clean_in_many_orders_and_under_pressure() {
         ["softgpu-allocation-lists", "softgpu-guaranteed-dma-buffer", "table-allocation-lists"]
     {
         for scenario in SCENARIOS.iter().copied().flatten() {
-            if !scenario.needs.contains(&"DxgkDdiRender") || !scenario.breaks.is_empty() {
+            if !scenario.needs.has_entry("DxgkDdiRender") || !scenario.breaks.is_empty() {
                 continue;
             }
             for on in (1..6)

@@ -1,6 +1,8 @@
 //! The kernel: its state, its host, and the work it does between calls.
 
+use crate::base::id_list::Id;
 use crate::ddi::miniport::Miniport;
+use crate::lifetime::device::Device;
 use crate::lock::{Lock, Once};
 use crate::state::KernelState;
 use flight::{
@@ -125,6 +127,60 @@ impl Kernel {
         let token = |state: &KernelState| WaitToken::new(what(state));
         let park = |token: &WaitToken| self.park(at, about, token);
         self.state.wait_until(token, park, |state| done(state).then_some(())).is_ok()
+    }
+
+    /// The same, for a client that waits for the queued work of a device. The wait goes on while
+    /// another client may come and let the work continue.
+    pub(crate) fn wait_for_work(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        device: Id<Device>,
+        what: impl Fn(&KernelState) -> String,
+        done: impl Fn(&KernelState) -> bool,
+    ) -> bool {
+        let token = |state: &KernelState| self.work_token(state, device, what(state));
+        let park = |token: &WaitToken| self.park_for_work(at, about, device, token);
+        self.state.wait_until(token, park, |state| done(state).then_some(())).is_ok()
+    }
+
+    /// The same, inside the device: the wait [ends with the device](Kernel::ends_with_device).
+    pub(crate) fn wait_inside_for_work(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        device: Id<Device>,
+        what: impl Fn(&KernelState) -> String,
+        done: impl Fn(&KernelState) -> bool,
+    ) -> bool {
+        let over = |state: &KernelState| done(state) || self.ends_with_device(state, device);
+        let waited = self.wait_for_work(at, about, device, what, over);
+        waited && !self.ends_with_device(&self.state.lock(), device)
+    }
+
+    /// The token of a wait for the queued work of a device.
+    pub(crate) fn work_token(
+        &self,
+        state: &KernelState,
+        device: Id<Device>,
+        what: String,
+    ) -> WaitToken {
+        if self.waits_for_clients(state, device) {
+            WaitToken::for_clients(what)
+        } else {
+            WaitToken::new(what)
+        }
+    }
+
+    /// Whether only clients can let the work of a device continue, and clients may come.
+    pub(crate) fn waits_for_clients(&self, state: &KernelState, device: Id<Device>) -> bool {
+        self.host.expects_clients() && state.is_held_device(device)
+    }
+
+    /// Whether a wait for the queued work of a device ends now because the device ends, and does not
+    /// wait for its client. Where no client may come, such a wait is stuck instead, which is reported.
+    pub(crate) fn ends_with_device(&self, state: &KernelState, device: Id<Device>) -> bool {
+        self.host.expects_clients() && state.is_abandoned_device(device)
     }
 
     /// Waits until `act` succeeds in what a client waits for, which only other clients bring about.

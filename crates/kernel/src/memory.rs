@@ -12,6 +12,9 @@
 //! 3. An extent is in its segment's `evictable` set if it is in the segment and may be evicted: no
 //!    device lists it and no lock or running context holds it; or it is offered.
 //! 4. An extent on the residency list of a device is evicted only if its client requests it.
+//! 5. Paging work waits for packets, but for none that is behind a wait for a synchronization
+//!    object: it would hold the adapter's later paging work, of all clients. An extent that such a
+//!    packet may use stays where it is.
 
 pub mod address;
 pub(crate) mod budget;

@@ -1,4 +1,4 @@
-//! A deliberate bug, which a test plants to check that it is found. Only in builds for shuttle.
+//! Deliberate bugs, which tests plant to check that they are found. Only in builds for shuttle.
 
 use crate::base::id_list::Id;
 use crate::base::id_list::IdList;
@@ -13,6 +13,12 @@ impl Kernel {
     /// own thread keeps the order, so only a certain race shows the bug.)
     pub fn plant_reversal(&self) {
         self.state.lock().planted_reversal = true;
+    }
+
+    /// From now on, a lock uses the extent of its view after the state was not locked, even if the
+    /// view has ended.
+    pub fn plant_stale_extent(&self) {
+        self.state.lock().planted_stale_extent = true;
     }
 
     /// If the bug is planted, destroys the objects whose last views these are.

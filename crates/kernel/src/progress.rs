@@ -22,6 +22,12 @@ impl Kernel {
         self.mark_lost(state, device, why)
     }
 
+    /// A call that the end of a device could not wait for has left it: the device object ends if that
+    /// was the last one.
+    pub(crate) fn zombie_device_left(&self, state: &mut KernelState, device: Id<Device>) {
+        self.remove_device_object(state, device);
+    }
+
     /// A driver call in which handle data was acquired has returned.
     pub(crate) fn driver_call_returned(&self, call: u32) {
         self.state.lock().lifetime.call_returned(call);

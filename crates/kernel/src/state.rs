@@ -64,6 +64,9 @@ pub(crate) struct KernelState {
     /// A deliberate bug, in builds for shuttle (`planted.rs`).
     #[cfg(shuttle)]
     pub(crate) planted_reversal: bool,
+    /// Another one.
+    #[cfg(shuttle)]
+    pub(crate) planted_stale_extent: bool,
 }
 
 impl AsMut<WaitQueue> for KernelState {
@@ -95,6 +98,8 @@ impl KernelState {
             waiters: WaitQueue::default(),
             #[cfg(shuttle)]
             planted_reversal: false,
+            #[cfg(shuttle)]
+            planted_stale_extent: false,
         }
     }
 

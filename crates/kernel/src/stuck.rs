@@ -1,13 +1,16 @@
-//! Which component has left a wait without an end, and which contexts only a client can release.
+//! Which component has left a wait without an end, which contexts only a client can release, and
+//! which work is behind a wait.
 //!
 //! A context is held by its clients if nothing of it is submitted, its queue starts with a wait
 //! that is not satisfied, and no queued work can satisfy that wait: no context has queued a signal
 //! of the object, or each one that has is held itself. Two contexts that wait for each other are
 //! held.
 
+use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::lifetime::context::Context;
-use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::device::{Device, DeviceLoss};
+use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
 use crate::sync::SyncPoints;
 use crate::sync::waits::SyncPoint;
@@ -63,6 +66,19 @@ impl KernelState {
         waits && self.held_contexts().contains(&context)
     }
 
+    /// Whether only a client can let a context of this device continue. A device that ends does not
+    /// wait for its client.
+    pub(crate) fn is_held_device(&self, device: Id<Device>) -> bool {
+        let device = self.devices.get(device).filter(|it| !it.ending && it.lost.is_none());
+        device.is_some_and(|it| it.contexts.iter().any(|id| self.is_held_by_client(*id)))
+    }
+
+    /// Whether a device ends, or has ended, although only a client can let a context of it continue.
+    pub(crate) fn is_abandoned_device(&self, device: Id<Device>) -> bool {
+        let held = |device: &Device| device.contexts.iter().any(|id| self.is_held_by_client(*id));
+        self.devices.get(device).is_none_or(|device| device.ending && held(device))
+    }
+
     /// The contexts that only clients can let continue: all that wait, less those that another
     /// context can release, until none is left to take away.
     fn held_contexts(&self) -> ContextSet {
@@ -99,6 +115,22 @@ impl KernelState {
         } else {
             unmet.iter().any(lost)
         }
+    }
+
+    /// Whether work is queued behind a wait that a client may leave without an end: all but a wait
+    /// for paging work of the same adapter that is queued already. Paging work never waits for such
+    /// work, or the other clients of the adapter would wait for it as well.
+    pub(crate) fn is_behind_wait(&self, adapter: Id<Adapter>, work: QueuePoint) -> bool {
+        let QueuePoint::Context(context, packet) = work else { return false };
+        let Some(context) = self.contexts.get(context) else { return false };
+        let is_queued = |(point, value): &(SyncPoint, u64)| match point {
+            SyncPoint::Queue(queue) => self
+                .memory
+                .paging_queue(*queue)
+                .is_none_or(|queue| queue.adapter == adapter && queue.last_assigned >= *value),
+            SyncPoint::Object(_) => false,
+        };
+        context.queue.waits_before(packet).any(|points| !points.list.iter().all(is_queued))
     }
 
     /// Remembers that a queued signal never happens because its device is lost through no fault of

@@ -128,7 +128,10 @@ impl Kernel {
             // Dropped before the context guard: destroying the context needs the only reference.
             drop(driver_handle);
             let mut state = self.state.lock();
-            state.contexts[number].active_calls -= 1;
+            // The context is removed already if the wait of its end for this call could not end.
+            if let Some(it) = state.contexts.get_mut(number) {
+                it.active_calls -= 1;
+            }
             self.wake_all(&mut state);
         }
         drop(target.device_guard);

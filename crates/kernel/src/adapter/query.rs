@@ -3,7 +3,7 @@
 
 use crate::adapter::start::{Adapter, AdapterId, AdapterState};
 use crate::base::error::{Argument, KernelError};
-use crate::ddi::miniport::{DriverKind, Generation, SchedulingFeatures};
+use crate::ddi::miniport::{DriverKind, Generation, SchedulingFeatures, WddmVersion};
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
 use crate::lifetime::process::ProcessId;
@@ -20,6 +20,8 @@ pub struct AdapterInfo {
     pub kind: DriverKind,
     /// Its driver's model.
     pub generation: Generation,
+    /// The version of WDDM that its driver declares.
+    pub version: WddmVersion,
     /// Number of nodes.
     pub nodes: u32,
     /// The address translation, if the adapter has one.
@@ -92,6 +94,13 @@ impl Kernel {
         running.map(|(number, adapter)| adapter.info(AdapterId(number))).collect()
     }
 
+    /// Returns the number of GPU nodes of an adapter; none of one that was removed.
+    pub fn node_count(&self, adapter: AdapterId) -> u32 {
+        let state = self.state.lock();
+        let nodes = state.adapters.get(adapter.0).map_or(0, |adapter| adapter.nodes.len());
+        u32::try_from(nodes).unwrap_or(u32::MAX)
+    }
+
     /// Returns the host's time, in units of 100 ns (`D3DKMTQueryClockCalibration`).
     pub fn clock(&self) -> u64 {
         self.host.now()
@@ -144,6 +153,7 @@ impl Adapter {
             adapter,
             kind: self.driver.miniport.kind(),
             generation: self.driver.generation,
+            version: self.driver.miniport.wddm_version(),
             nodes: u32::try_from(self.nodes.len()).unwrap_or(u32::MAX),
             translation,
             scheduling: self.scheduling,

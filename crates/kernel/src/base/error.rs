@@ -210,6 +210,8 @@ pub enum KernelError {
     },
     /// Another device owns the display source.
     SourceInUse(Subject),
+    /// The desktop shares the display source, as it does every one.
+    SourceOfDesktop,
     /// The device owns the display source in a way that excludes the requested one.
     SourceOwned {
         /// The device.
@@ -442,6 +444,7 @@ impl fmt::Display for KernelError {
                 write!(f, "the buffer for the data of {of} has {capacity} bytes, and needs {there}")
             }
             KernelError::SourceInUse(owner) => write!(f, "{owner} owns the display source"),
+            KernelError::SourceOfDesktop => write!(f, "the desktop shares the display source"),
             KernelError::SourceOwned { device, .. } => {
                 write!(f, "{device} owns the display source in another way")
             }

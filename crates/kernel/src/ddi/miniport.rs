@@ -82,6 +82,26 @@ pub enum Generation {
     Two,
 }
 
+/// A version of WDDM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WddmVersion {
+    /// The number in front of the point.
+    pub major: u32,
+    /// The number behind the point.
+    pub minor: u32,
+}
+
+impl Generation {
+    /// The newest version of the model that is flown.
+    pub(crate) fn newest_version(self) -> WddmVersion {
+        let (major, minor) = match self {
+            Generation::One => (1, 3),
+            Generation::Two => (3, 1),
+        };
+        WddmVersion { major, minor }
+    }
+}
+
 /// The kind of a driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DriverKind {

@@ -16,6 +16,7 @@ use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::ddi::miniport::Generation;
 use crate::kernel::Kernel;
+use crate::lifetime::device::Device;
 use crate::lifetime::process::Process;
 use crate::lock::StateGuard;
 use crate::objects::resource::Resource;
@@ -363,7 +364,20 @@ impl Kernel {
         self.park_until(at, about, token, None)
     }
 
-    /// The only place where the kernel waits. Logs the start and the end of the wait.
+    /// Waits without a timeout, with a [work token](Kernel::work_token): a wait that goes on although
+    /// it is stuck counts as woken, so that it begins again with another token.
+    pub(crate) fn park_for_work(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        device: Id<Device>,
+        token: &WaitToken,
+    ) -> WaitResult {
+        let goes_on = |state: &KernelState| self.waits_for_clients(state, device);
+        self.park_unless(at, about, token, None, goes_on)
+    }
+
+    /// Waits, at most until the deadline.
     pub(crate) fn park_until(
         &self,
         at: &mut Passive,
@@ -371,8 +385,23 @@ impl Kernel {
         token: &WaitToken,
         deadline: Option<u64>,
     ) -> WaitResult {
+        self.park_unless(at, about, token, deadline, |_| false)
+    }
+
+    /// The only place where the kernel waits. Logs the start and the end of the wait.
+    fn park_unless(
+        &self,
+        at: &mut Passive,
+        about: Subject,
+        token: &WaitToken,
+        deadline: Option<u64>,
+        goes_on: impl Fn(&KernelState) -> bool,
+    ) -> WaitResult {
         self.log.emit(about, || EventKind::WaitParked { why: token.why().to_owned().into() });
-        let satisfied = self.host.park(at, token, deadline);
+        let mut satisfied = self.host.park(at, token, deadline);
+        if matches!(satisfied, WaitResult::Stuck(_)) && goes_on(&self.state.lock()) {
+            satisfied = WaitResult::Woken;
+        }
         match &satisfied {
             WaitResult::Stuck(graph) => {
                 let component = self.state.lock().stuck_component(about);

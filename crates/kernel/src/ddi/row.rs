@@ -199,6 +199,12 @@ macro_rules! ddi {
                 self.delegate().map_or(Generation::Two, |inner_driver| inner_driver.generation())
             }
 
+            /// The version of WDDM that it declares: the newest one of its model, unless it says so.
+            fn wddm_version(&self) -> WddmVersion {
+                let newest = || self.generation().newest_version();
+                self.delegate().map_or_else(newest, |inner_driver| inner_driver.wddm_version())
+            }
+
             /// The kind of driver, as far as it is known: its capabilities are queried after it has
             /// started.
             fn kind(&self) -> DriverKind {

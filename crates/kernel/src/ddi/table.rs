@@ -11,7 +11,7 @@ use crate::ddi::miniport::{
     DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
     DriverKind, DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features,
     Generation, HandleSlot, Interrupt, OpenAllocationArgs, StandardAllocationArgs,
-    SubmitCommandVirtualArgs, SurfaceInfo,
+    SubmitCommandVirtualArgs, SurfaceInfo, WddmVersion,
 };
 use crate::ddi::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use crate::ddi::operation::{BuildPagingBufferArgs, SubmitPagingArgs};

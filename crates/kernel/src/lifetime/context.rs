@@ -219,13 +219,11 @@ impl Kernel {
             let made = driver.create_context(at, &permit, name, guard.driver_handle()?, args);
             let (driver_handle, private) = made?;
             self.state.lock().contexts[number].private_size = private;
-            return match self.set_first_root(
-                at,
-                &permit,
-                driver,
-                (process.0, number),
-                &driver_handle,
-            ) {
+            let scope = (process.0, number);
+            let rooted = self
+                .check_not_zombie(guard)
+                .and_then(|()| self.set_first_root(at, &permit, driver, scope, &driver_handle));
+            return match rooted {
                 Ok(root) => Ok((driver_handle, root)),
                 Err(why) => {
                     // WINDOWS: that the driver sees this call is our decision.
@@ -242,13 +240,26 @@ impl Kernel {
         let made =
             driver.create_context_with_lists(at, &permit, name, guard.driver_handle()?, args);
         let (driver_handle, sizes) = made?;
-        let Some(lists) = RenderLists::new(&*ram, sizes, entries) else {
-            let details = CallDetails { process: Some(process.0), log_arguments: &|_| () };
-            let _ = driver.destroy_context(at, &permit, details, driver_handle);
-            return Err(KernelError::NoMemory { trim: 0 });
+        let lists = self.check_not_zombie(guard).and_then(|()| {
+            RenderLists::new(&*ram, sizes, entries).ok_or(KernelError::NoMemory { trim: 0 })
+        });
+        let lists = match lists {
+            Ok(lists) => lists,
+            Err(why) => {
+                let details = CallDetails { process: Some(process.0), log_arguments: &|_| () };
+                let _ = driver.destroy_context(at, &permit, details, driver_handle);
+                return Err(why);
+            }
         };
         self.state.lock().contexts[number].lists = Some(lists);
         Ok((driver_handle, None))
+    }
+
+    /// Fails if the device was destroyed in the driver during a driver call that its end could not
+    /// wait for.
+    fn check_not_zombie(&self, guard: &EnteredDevice) -> Result<(), KernelError> {
+        let removed = KernelError::Removed(guard.subject());
+        if self.state.lock().is_zombie(guard.device) { Err(removed) } else { Ok(()) }
     }
 
     /// Adds the system's own context, which has no client handle.
@@ -319,10 +330,13 @@ impl Kernel {
         let mut state = self.state.lock();
         let subject = number.subject();
         if let Some(given) = told {
-            state.close_kernel_handle(number);
-            self.end_owner_context_allocations(&mut state, number, "DxgkDdiDestroyContext");
-            let adapter = state.devices[device].adapter;
-            state.release_context(adapter, number);
+            // Both are removed already if the end of the device could not wait for this call.
+            let adapter = state.devices.get(device).map(|device| device.adapter);
+            if let Some(adapter) = adapter.filter(|_| state.contexts.contains(number)) {
+                state.close_kernel_handle(number);
+                self.end_owner_context_allocations(&mut state, number, "DxgkDdiDestroyContext");
+                state.release_context(adapter, number);
+            }
             self.log.emit(subject, || EventKind::ContextDestroyed {});
             self.end_driver_handle(given, subject, false);
         }
@@ -338,6 +352,10 @@ impl Kernel {
         let state = &mut *self.state.lock();
         if state.is_abandoned(number, device) {
             self.clear_queue(state, number);
+            if let Some(adapter) = state.devices.get(device).map(|device| device.adapter) {
+                self.complete_offers(state, adapter);
+                self.complete_evictions(state, adapter);
+            }
             self.device_work_passed(state, device);
             self.wake_all(state);
         }
@@ -364,7 +382,7 @@ impl Kernel {
         };
         loop {
             let over = |state: &KernelState| empty(state) || state.is_abandoned(number, device);
-            if !self.wait_until(at, about, what, over)
+            if !self.wait_for_work(at, about, device, what, over)
                 && !self.lose_device(device, DeviceLoss::TimedOut)
             {
                 return; // The device was lost already, which did not end the wait.

@@ -313,6 +313,7 @@ impl Kernel {
             let Some(it) = state.devices.get_mut(number) else { return };
             let first = !std::mem::replace(&mut it.ending, true);
             // Threads that wait inside the device check again.
+            self.wake_retirement_waits(&state, number);
             self.wake_all(&mut state);
             first
         };
@@ -383,13 +384,14 @@ impl Kernel {
     }
 
     /// Removes a device that is destroyed in the driver, and its contexts' handles, if its client
-    /// handle is closed.
+    /// handle is closed. A call that is inside, for which the end of the device could not wait,
+    /// removes it when it leaves.
     pub(crate) fn remove_device_object(&self, state: &mut KernelState, number: Id<Device>) {
         // Another thread may have removed it meanwhile.
         let Some(it) = state.devices.get(number) else { return };
         let (process, handle) = (it.owner(), it.handle);
         let named = state.processes[process].handles.lookup(handle) == Ok(number.into());
-        if named || !state.is_zombie(number) {
+        if named || !it.zombie || it.active_calls > 0 {
             return;
         }
         for context in it.contexts.clone() {
@@ -398,6 +400,7 @@ impl Kernel {
             state.remove_context(context);
         }
         state.remove_device(number);
+        self.remove_process(state, process);
     }
 
     /// Waits until `done` is true of the device. If no thread can end the wait, the device is lost
@@ -448,8 +451,9 @@ impl Kernel {
         }
         let idle = state.retire_ready(number);
         self.start_retirements(state, idle);
-        // Offers and paging work may have waited for what counts as done now.
+        // Offers, evictions and paging work may have waited for what counts as done now.
         self.complete_offers(state, adapter);
+        self.complete_evictions(state, adapter);
         if state.has_unbuilt_paging(adapter) {
             self.wake_one(&self.work_available);
         }

@@ -13,7 +13,7 @@ use crate::ddi::Driver;
 use crate::ddi::permit::{PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::destroy::DestroyScope;
-use crate::lifetime::nt_object::NtObject;
+use crate::lifetime::nt_object::{NtObject, NtParts};
 use crate::lock::StateGuard;
 use crate::memory::Extent;
 use crate::objects::allocation::Allocation;
@@ -113,10 +113,16 @@ impl Kernel {
         self.destroy_orphans(at, scope, state, &members, Some(resource))
     }
 
-    /// An open by an NT handle has ended, which kept the NT object's resource alive.
-    pub(super) fn release_nt_object(&self, at: &mut Passive, object: Id<NtObject>) {
+    /// An open by an NT handle has ended, which kept the NT object's parts alive.
+    pub(super) fn release_nt_object(
+        &self,
+        at: &mut Passive,
+        object: Id<NtObject>,
+        parts: &NtParts,
+    ) {
         let resource = {
             let state = &mut *self.state.lock();
+            self.release_held_parts(state, parts);
             state.lifetime.nt.opening.iter().position(|pair| pair.0 == object).map(|place| {
                 let (_, resource) = state.lifetime.nt.opening.swap_remove(place);
                 self.release_held_resource(state, resource);
@@ -171,10 +177,11 @@ impl Kernel {
 }
 
 impl KernelState {
-    /// Keeps the resource of an NT object alive while it is opened.
+    /// Keeps the parts of an NT object alive while it is opened: its NT handle may be closed.
     pub(super) fn hold_nt_object(&mut self, object: Id<NtObject>) {
-        let resource = self.lifetime.nt.objects[object].parts.resource;
-        if let Some(resource) = resource {
+        let parts = self.lifetime.nt.objects[object].parts;
+        self.hold_sync_objects(parts.sync, parts.keyed_mutex);
+        if let Some(resource) = parts.resource {
             self.resources[resource].nt_holds += 1;
             self.lifetime.nt.opening.push((object, resource));
         }

@@ -246,14 +246,28 @@ impl Kernel {
     /// Closes an NT handle. With the last one the NT object ends, with its name and with the objects
     /// that nothing else keeps alive. A handle that is closed already is left alone.
     pub fn close_nt_handle(&self, at: &mut Passive, handle: NtHandleId) {
-        {
-            let state = &mut *self.state.lock();
-            let Some(NtHandle { object, .. }) = state.lifetime.nt.handles.take(handle.0) else {
-                return;
-            };
+        if self.release_nt_handle(handle) {
+            self.try_nt_end(at);
+        }
+    }
+
+    /// Closes an NT handle like [`Kernel::close_nt_handle`], but calls no driver: a resource that
+    /// nothing else keeps alive ends in a job, or in [`Kernel::end_released_resources`]. Returns
+    /// whether the NT handle was open.
+    pub fn release_nt_handle(&self, handle: NtHandleId) -> bool {
+        let state = &mut *self.state.lock();
+        let taken = state.lifetime.nt.handles.take(handle.0);
+        let is_open = taken.is_some();
+        if let Some(NtHandle { object, .. }) = taken {
             self.close_nt_object(state, object);
         }
-        self.try_nt_end(at);
+        is_open
+    }
+
+    /// Ends resources that NT handles kept alive, as far as their permits are free. The others end
+    /// in jobs.
+    pub fn end_released_resources(&self, at: &mut Passive) {
+        while self.try_nt_end(at) {}
     }
 
     /// Closes the NT handles of a process that has ended.
@@ -279,14 +293,19 @@ impl Kernel {
             nt.names.remove(&name_key(&name));
         }
         self.log.emit(object.subject(), || EventKind::NtObjectEnded {});
+        self.release_held_parts(state, &parts);
+        if let Some(resource) = parts.resource {
+            self.release_held_resource(state, resource);
+        }
+    }
+
+    /// Nothing keeps the parts of an NT object alive for it any more, except its resource.
+    pub(super) fn release_held_parts(&self, state: &mut KernelState, parts: &NtParts) {
         if let Some(keyed_mutex) = parts.keyed_mutex {
             self.release_held_keyed_mutex(state, keyed_mutex);
         }
         if let Some(sync) = parts.sync {
             self.release_held_sync(state, sync);
-        }
-        if let Some(resource) = parts.resource {
-            self.release_held_resource(state, resource);
         }
     }
 

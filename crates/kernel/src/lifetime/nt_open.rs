@@ -93,7 +93,7 @@ impl Kernel {
                 read_only,
             });
         }
-        self.release_nt_object(at, found.object);
+        self.release_nt_object(at, found.object, &found.parts);
         opened
     }
 

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! 1. A device is in the list at most once for a source.
-//! 2. At most one device owns a source exclusively or emulated.
+//! 2. At most one device owns a source, exclusively or emulated: the desktop shares all sources.
 //! 3. A device that ends owns nothing.
 
 use crate::adapter::start::Adapter;
@@ -26,7 +26,7 @@ const DEFAULT_PRESENT_LIMIT: u32 = 3;
 /// How a device owns a display source (`D3DKMT_VIDPNSOURCEOWNER_TYPE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceOwnership {
-    /// With others.
+    /// With others. No device gets it: the desktop owns all sources in this way.
     Shared,
     /// Alone: what others show is occluded.
     Exclusive,
@@ -35,13 +35,8 @@ pub enum SourceOwnership {
 }
 
 impl SourceOwnership {
-    /// Whether no other device may own the source in such a way.
-    fn is_alone(self) -> bool {
-        self != SourceOwnership::Shared
-    }
-
     /// The way in events.
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             SourceOwnership::Shared => "shared",
             SourceOwnership::Exclusive => "exclusive",
@@ -64,9 +59,9 @@ impl Kernel {
     /// changes nothing.
     ///
     /// WINDOWS: another device that owns a source alone fails the call; the same device may repeat
-    /// its way, but not go from exclusive to shared, nor from emulated to exclusive; the release by
-    /// a device that owns nothing is a success (all observed). That it may not go from exclusive to
-    /// emulated either, and that a call without sources releases all, is our reading.
+    /// its way, but not go from exclusive to shared or emulated, nor from emulated to exclusive; no
+    /// other device can share a source, because the desktop owns all; the release by a device that
+    /// owns nothing is a success, and a call without sources releases all (all observed).
     pub fn set_source_owner(
         &self,
         process: ProcessId,
@@ -81,18 +76,21 @@ impl Kernel {
             let of_source =
                 |owner: &&SourceOwner| (owner.adapter, owner.source) == (adapter, *source);
             let Some(how) = *how else { continue };
-            for owner in state.lifetime.source_owners.iter().filter(of_source) {
-                if owner.device != me {
-                    if owner.how.is_alone() && how.is_alone() {
-                        return Err(KernelError::SourceInUse(owner.device.subject()));
+            let owner = state.lifetime.source_owners.iter().find(of_source);
+            let is_shared = how == SourceOwnership::Shared;
+            match owner.map(|owner| (owner.device, owner.how)) {
+                Some((device, from)) if device == me && from != how => {
+                    if is_shared && from == SourceOwnership::Emulated {
+                        return Err(KernelError::SourceOfDesktop);
                     }
-                } else if owner.how != how && owner.how.is_alone() {
-                    let refused = owner.how == SourceOwnership::Exclusive || how.is_alone();
-                    if refused {
-                        let device = me.subject();
-                        return Err(KernelError::SourceOwned { device, from: owner.how, to: how });
-                    }
+                    let device = me.subject();
+                    return Err(KernelError::SourceOwned { device, from, to: how });
                 }
+                _ if is_shared => return Err(KernelError::SourceOfDesktop),
+                Some((device, _)) if device != me => {
+                    return Err(KernelError::SourceInUse(device.subject()));
+                }
+                _ => (),
             }
         }
         if sources.is_empty() {

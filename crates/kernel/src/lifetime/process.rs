@@ -16,6 +16,8 @@ pub struct Process {
     pub(crate) handles: HandleTable,
     /// The process gets no new handles, and is removed after its objects have ended.
     pub(crate) ended: bool,
+    /// Its handles are closed: it is removed with its last device.
+    is_closed: bool,
     /// Number of its devices that are being created.
     pub(crate) creating: u32,
     /// Bytes reserved for it, by adapter and segment group.
@@ -44,6 +46,7 @@ impl Process {
         Self {
             handles: HandleTable::local(),
             ended: false,
+            is_closed: false,
             creating: 0,
             reserved: Vec::new(),
             usage: Vec::new(),
@@ -108,9 +111,21 @@ impl Kernel {
             self.end_unused_space(at, process.0, adapter);
         }
         let mut state = self.state.lock();
-        state.processes.remove(process.0);
-        self.log.emit(process.subject(), || EventKind::ProcessEnded {});
+        if let Some(it) = state.processes.get_mut(process.0) {
+            it.is_closed = true;
+        }
+        self.remove_process(&mut state, process.0);
         self.wake_all(&mut state);
+    }
+
+    /// Removes a process whose handles are closed and that has no device. A device that a call is
+    /// inside, for which its end could not wait, is removed with that call.
+    pub(crate) fn remove_process(&self, state: &mut KernelState, process: Id<Process>) {
+        let closed = state.processes.get(process).is_some_and(|process| process.is_closed);
+        if closed && state.devices_of(process).next().is_none() {
+            state.processes.remove(process);
+            self.log.emit(process.subject(), || EventKind::ProcessEnded {});
+        }
     }
 
     /// Closes the remaining handles of an ended process: adapters, zombie devices, synchronization

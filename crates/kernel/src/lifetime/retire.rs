@@ -117,6 +117,7 @@ impl Kernel {
             Err(_) if state.is_zombie(device) => return Ok(()),
             Err(why) => return Err(why),
         };
+        state = self.wait_for_listing(at, state, process, device, &request.target)?;
         let (assume, sync) = (request.assume_not_in_use, request.synchronous);
         let (view, views);
         let ending = match &request.target {
@@ -146,16 +147,59 @@ impl Kernel {
             state = self.run_retirement_of(at, state, number, process.0, driver, device);
         }
         let mut done = true;
-        if request.synchronous
-            && let Some(token) = state.wait_token(retirement.number)
+        while request.synchronous
+            && done
+            && let Some(token) = self.retirement_token(&mut state, retirement.number, device)
         {
             drop(state);
-            done = !matches!(self.park(at, subject, &token), WaitResult::Stuck(_));
+            let result = self.park_for_work(at, subject, device, &token);
             state = self.state.lock();
+            done = result == WaitResult::Woken && !self.ends_with_device(&state, device);
         }
         self.log.emit(subject, || EventKind::RetireReturned { done });
         guard.release(&mut state);
         if done { Ok(()) } else { Err(KernelError::Stuck) }
+    }
+
+    /// Waits until no running `D3DKMTRender` lists a view that is to be destroyed: the driver has the
+    /// view's handle in that call, and the destroy waits for the packets that it queues.
+    ///
+    /// WINDOWS: whether the destroy waits or the packet fails is not documented (our decision).
+    #[inline(always)]
+    fn wait_for_listing<'k>(
+        &'k self,
+        at: &mut Passive,
+        state: StateGuard<'k, KernelState>,
+        process: ProcessId,
+        device: Id<Device>,
+        target: &DestroyTarget,
+    ) -> Result<StateGuard<'k, KernelState>, KernelError> {
+        // Mostly no call is rendering.
+        if !state.schedule.is_listing() {
+            return Ok(state);
+        }
+        self.wait_until_unlisted(at, state, process, device, target)
+    }
+
+    #[cold]
+    fn wait_until_unlisted<'k>(
+        &'k self,
+        at: &mut Passive,
+        mut state: StateGuard<'k, KernelState>,
+        process: ProcessId,
+        device: Id<Device>,
+        target: &DestroyTarget,
+    ) -> Result<StateGuard<'k, KernelState>, KernelError> {
+        let unlisted = |state: &KernelState| !state.is_target_listed(process, device, target);
+        let what = |_: &KernelState| "a call that lists the allocations to destroy".to_owned();
+        while !unlisted(&state) {
+            drop(state);
+            if !self.wait_until(at, device.subject(), what, unlisted) {
+                return Err(KernelError::Stuck);
+            }
+            state = self.state.lock();
+        }
+        Ok(state)
     }
 
     /// Closes the handles of views and queues their retirement.
@@ -440,15 +484,31 @@ impl Kernel {
     }
 }
 
-impl KernelState {
-    fn wait_token(&mut self, number: Id<Retirement>) -> Option<WaitToken> {
-        let waits = self.describe_retirement_waits(number);
-        let it = self.lifetime.retirements.get_mut(number)?;
-        let token = WaitToken::new(format!("{number}{waits}"));
+impl Kernel {
+    /// The token of a thread that waits for a retirement; `None` if the retirement has ended.
+    fn retirement_token(
+        &self,
+        state: &mut KernelState,
+        number: Id<Retirement>,
+        device: Id<Device>,
+    ) -> Option<WaitToken> {
+        let waits = state.describe_retirement_waits(number);
+        let token = self.work_token(state, device, format!("{number}{waits}"));
+        let it = state.lifetime.retirements.get_mut(number)?;
         it.waiter = Some(token.clone());
         Some(token)
     }
 
+    /// Has the threads that wait for retirements of a device check again: the device ends.
+    pub(crate) fn wake_retirement_waits(&self, state: &KernelState, device: Id<Device>) {
+        let own = state.lifetime.retirements.iter().filter(|(_, it)| it.device == device);
+        if self.host.expects_clients() {
+            own.filter_map(|(_, it)| it.waiter.as_ref()).for_each(|token| self.wake_one(token));
+        }
+    }
+}
+
+impl KernelState {
     /// The driver that a retirement calls.
     fn retirement_driver(&self, number: Id<Retirement>) -> Option<Arc<Driver>> {
         let it = self.lifetime.retirements.get(number)?;
@@ -470,6 +530,29 @@ impl KernelState {
             keys = keys.with_resource(resource);
         }
         Some(keys)
+    }
+
+    /// Whether a running call lists a view that is to be destroyed. A bad handle is reported later.
+    fn is_target_listed(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        target: &DestroyTarget,
+    ) -> bool {
+        let listed = |handle: &Handle| {
+            let view = self.resolve_view(process, Argument::Allocation(0), *handle);
+            view.is_ok_and(|view| self.schedule.is_listed(view))
+        };
+        match target {
+            DestroyTarget::Nothing => false,
+            DestroyTarget::Allocation(handle) => listed(handle),
+            DestroyTarget::List(list) => list.iter().any(listed),
+            DestroyTarget::Resource(handle) => {
+                let number = self.resource_retire_target(process, device, *handle).ok();
+                let view = number.and_then(|number| self.resource_views.get(number));
+                view.is_some_and(|it| it.views.iter().any(|view| self.schedule.is_listed(*view)))
+            }
+        }
     }
 
     /// A device's view of a resource, to be retired as a whole.

@@ -105,7 +105,9 @@ impl Kernel {
             if requirements.segments.is_empty() {
                 Some("the allocation can be in no segment: its write set is empty".to_owned())
             } else if unknown != 0 {
-                Some(format!("its write set has bits {unknown:#x}, but there are {count} segments"))
+                Some(format!(
+                    "its write set has bits {unknown:#x}, but the adapter has {count} segments"
+                ))
             } else {
                 None
             },
@@ -169,7 +171,8 @@ fn check_sizes(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
     let some = (1..=MAX_SEGMENTS).contains(&count);
     judge.rule(
         RuleId::KMD_SEG_005,
-        (!some).then(|| format!("there are {count} segments; 1 to {MAX_SEGMENTS} are possible")),
+        (!some)
+            .then(|| format!("the adapter has {count} segments; 1 to {MAX_SEGMENTS} are possible")),
     );
     judge.each(RuleId::KMD_SEG_005, numbered(memory), |info| {
         let (base, size) = (info.base, info.size);
@@ -294,7 +297,7 @@ fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u3
     } else if paging.private > MAX_PAGING_BUFFER {
         Some(format!("a paging buffer has {:#x} bytes of private data", paging.private))
     } else if paging.node >= nodes {
-        Some(format!("node {} pages, but there are {nodes} nodes", paging.node))
+        Some(format!("paging is work of node {}, but the adapter has {nodes} nodes", paging.node))
     } else {
         None
     };

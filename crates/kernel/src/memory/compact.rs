@@ -3,8 +3,8 @@
 //!
 //! # Invariants
 //!
-//! 1. Only extents move that could also be evicted and are not offered. Paging work moves their
-//!    bytes, as usual.
+//! 1. Only extents move that could also be evicted, are not offered and not used by work behind a
+//!    wait. Paging work moves their bytes, as usual.
 //! 2. A segment is not changed unless its longest free range grows.
 //! 3. Extents move in the order of their addresses: an extent that moves to another's old range
 //!    moves after the other.
@@ -211,7 +211,8 @@ impl KernelState {
         if segment.info.flags.aperture {
             return Vec::new(); // The bytes of an aperture are in system memory.
         }
-        let movers = segment.movable_extents(&self.memory.extents);
+        let mut movers = segment.movable_extents(&self.memory.extents);
+        movers.retain(|_, (extent, ..)| !self.is_used_behind_wait(*extent));
         let pieces = segment.ranges.pieces().filter(|range_piece| range_piece.placed.is_some());
         let mut taken: BTreeMap<u64, u64> =
             pieces.map(|range_piece| (range_piece.start, range_piece.size)).collect();

@@ -20,7 +20,6 @@ use crate::memory::Owner;
 use crate::memory::place::{ENDS, NoSpace, PagingPlan};
 use crate::memory::residency::first_above;
 use crate::memory::{CpuLock, Extent, Location, Memory};
-use crate::objects::allocation::Allocation;
 use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
@@ -137,10 +136,9 @@ impl Kernel {
         request: &LockRequest,
         (view, extent): (Id<View>, Id<Extent>),
     ) -> Result<LockResponse, KernelError> {
-        let mut guard = self.bring_to_cpu(at, inside.device, extent, request)?;
+        let mut guard = self.bring_to_cpu(at, process, inside.device, extent, request)?;
         let state = &mut *guard;
-        // The call may have waited: the view may have been destroyed or offered since.
-        state.views_of(process, inside.device, &[request.view])?;
+        // The call may have waited: the view may have been offered since.
         state.may_lock(view, extent, request)?;
         let seen = state.lock_subject(view, extent);
         let (extents, memory) = state.memory_mut_of(extent);
@@ -295,15 +293,16 @@ impl Kernel {
         }
         let about = device.subject();
         let what = |_: &KernelState| format!("the work of {about}, to lock");
-        let done = self.wait_until(at, about, what, idle);
+        let done = self.wait_inside_for_work(at, about, device, what, idle);
         if done { Ok(()) } else { Err(KernelError::Stuck) }
     }
 
     /// Moves an extent to a location that the CPU can access, if necessary, and waits until it is
-    /// there. Returns with the state locked.
+    /// there. Returns with the state locked, and fails if the view was destroyed meanwhile.
     fn bring_to_cpu(
         &self,
         at: &mut Passive,
+        process: ProcessId,
         device: Id<Device>,
         extent: Id<Extent>,
         request: &LockRequest,
@@ -319,33 +318,48 @@ impl Kernel {
             state.memory.extents.get(extent).is_none_or(|extent| extent.moving == 0)
         };
         let what = |_: &KernelState| format!("the paging work of {about}");
-        let hidden = |state: &KernelState| state.is_hidden(extent) && state.pages_in_listed(device);
+        let hidden = |state: &KernelState| {
+            state.memory.extents.contains(extent)
+                && state.is_hidden(extent)
+                && state.pages_in_listed(device)
+        };
         if !request.wait && !request.discards && hidden(&self.state.lock()) {
             // An extent is not moved while packets use it, whatever the client ignores.
             self.wait_for_use(at, device, request.do_not_wait)?;
         }
         loop {
             let mut state = self.state.lock();
+            // Another thread may have destroyed the view, and with it the extent, meanwhile.
+            state.check_locked_view(process, device, request.view)?;
+            let mut is_moving = true;
             if state.is_hidden(extent) {
-                self.move_to_cpu(&mut state, extent, request)?;
+                is_moving = self.move_to_cpu(&mut state, extent, request)?;
             } else if over(&state) {
                 return Ok(state);
             }
             drop(state);
-            if !self.wait_until(at, about, what, over) {
+            let ended = if is_moving {
+                self.wait_until(at, about, what, over)
+            } else {
+                let free = |state: &KernelState| !state.is_listed_behind_wait(extent);
+                let what = |_: &KernelState| format!("the work that uses {about}, to lock");
+                self.wait_inside_for_work(at, about, device, what, free)
+            };
+            if !ended {
                 return Err(KernelError::Stuck);
             }
         }
     }
 
     /// Plans to move an extent out of memory that the CPU cannot access. A listed extent stays
-    /// resident: it goes to another segment.
+    /// resident: it goes to another segment. Returns whether the extent moves: not while work behind
+    /// a wait may use it.
     fn move_to_cpu(
         &self,
         state: &mut KernelState,
         extent: Id<Extent>,
         request: &LockRequest,
-    ) -> Result<(), KernelError> {
+    ) -> Result<bool, KernelError> {
         let it = &state.memory.extents[extent];
         let (owner, adapter, bytes, listed) = (it.owner, it.adapter, it.bytes, it.holds > 0);
         if request.do_not_evict {
@@ -354,9 +368,10 @@ impl Kernel {
         if it.requirements.flags.pinned {
             return Err(KernelError::Pinned(owner.subject()));
         }
-        let allocation = state.allocation_of(owner);
-        let waits =
-            allocation.map_or(Vec::new(), |allocation| state.work_of_residency_lists(allocation));
+        if state.is_listed_behind_wait(extent) {
+            return Ok(false);
+        }
+        let waits = state.work_of_residency_lists(owner);
         let mut plan = PagingPlan { waits, ..PagingPlan::default() };
         if !self.plan_page_out(state, extent, "the CPU locks it", &mut plan) {
             return Err(KernelError::NoMemory { trim: bytes });
@@ -372,7 +387,7 @@ impl Kernel {
             }
         }
         self.start_paging(state, adapter, plan, None);
-        found.map(drop).map_err(|NoSpace { missing }| KernelError::NoMemory { trim: missing })
+        found.map(|_| true).map_err(|NoSpace { missing }| KernelError::NoMemory { trim: missing })
     }
 
     /// Unmaps an extent that is about to be destroyed. Returns whether none of its steps is
@@ -574,11 +589,25 @@ impl KernelState {
         Ok(())
     }
 
+    /// Fails if the view that a lock names was destroyed while the state was not locked.
+    fn check_locked_view(
+        &self,
+        process: ProcessId,
+        device: Id<Device>,
+        view: Handle,
+    ) -> Result<(), KernelError> {
+        // The planted bug of these builds uses the extent of a destroyed view.
+        #[cfg(shuttle)]
+        if self.planted_stale_extent {
+            return Ok(());
+        }
+        self.views_of(process, device, &[view]).map(drop)
+    }
+
     /// Whether the CPU cannot access an extent at its location.
     fn is_hidden(&self, extent: Id<Extent>) -> bool {
-        self.adapter_memory(self.adapter_of(extent)).is_some_and(|memory| {
-            self.memory.extents.get(extent).is_some_and(|extent| memory.is_hidden(extent))
-        })
+        let it = &self.memory.extents[extent];
+        self.adapter_memory(it.adapter).is_some_and(|memory| memory.is_hidden(it))
     }
 
     /// Undoes a lock of an extent that fails: removes the mapping if there is no other lock.
@@ -592,9 +621,19 @@ impl KernelState {
         self.rank(extent);
     }
 
+    /// Whether work that may use an extent, also one that is on residency lists, is behind a wait.
+    fn is_listed_behind_wait(&self, extent: Id<Extent>) -> bool {
+        // The extent may have ended during the wait.
+        let Some(it) = self.memory.extents.get(extent) else { return false };
+        let listed = self.work_of_residency_lists(it.owner);
+        listed.into_iter().any(|work| self.is_behind_wait(it.adapter, work))
+            || self.is_used_behind_wait(extent)
+    }
+
     /// The queued work of the devices that list an allocation: it may use the allocation.
-    fn work_of_residency_lists(&self, allocation: Id<Allocation>) -> Vec<QueuePoint> {
-        let views = self.allocations.get(allocation).map(|allocation| allocation.views.as_slice());
+    fn work_of_residency_lists(&self, owner: Owner) -> Vec<QueuePoint> {
+        let allocation = self.allocation_of(owner).and_then(|id| self.allocations.get(id));
+        let views = allocation.map(|allocation| allocation.views.as_slice());
         let views = views.unwrap_or_default().iter().filter_map(|view| self.views.get(*view));
         let listing = views.filter(|view| view.resident > 0);
         listing.flat_map(|view| self.outstanding_work(view.device)).collect()

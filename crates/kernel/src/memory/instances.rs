@@ -126,7 +126,7 @@ impl Kernel {
                 })
             };
             let what = |_: &KernelState| format!("packets that use instances of {about}");
-            if !self.wait_until(at, about, what, free) {
+            if !self.wait_inside_for_work(at, about, guard.device, what, free) {
                 return Err(KernelError::Stuck);
             }
         }
@@ -278,8 +278,10 @@ impl Kernel {
     /// Ends the claim of an instance. Returns whether the instance was never filled.
     pub(crate) fn release_instance(&self, view: Id<View>, extent: Id<Extent>) -> bool {
         let state = &mut *self.state.lock();
-        let number = state.views[view].allocation;
-        let renames = state.allocations[number].renames.as_mut();
+        // Another thread may have destroyed the view meanwhile, and its instances with it.
+        let Some(view) = state.views.get(view) else { return false };
+        let allocation = state.allocations.get_mut(view.allocation);
+        let renames = allocation.and_then(|allocation| allocation.renames.as_mut());
         let it = renames.and_then(|instances| {
             instances.instances.iter_mut().find(|instance| instance.extent == extent)
         });

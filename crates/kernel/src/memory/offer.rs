@@ -84,8 +84,9 @@ impl Kernel {
             // The view of a shared allocation may be closed; the allocation still exists for other
             // views.
             let named = state.views.get(it.view).is_some();
-            let extent = state.memory.extents.get_mut(it.extent);
-            if let Some(offer) = extent.and_then(|extent| extent.offer.as_mut()) {
+            // The allocation may have been destroyed before the work that the offer waits for.
+            let Some(extent) = state.memory.extents.get_mut(it.extent) else { continue };
+            if let Some(offer) = extent.offer.as_mut() {
                 offer.ready = true;
                 if named {
                     self.log.emit(it.view.subject(), || EventKind::OfferReady {});

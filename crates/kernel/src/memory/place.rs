@@ -8,12 +8,13 @@ use crate::memory::Owner;
 use crate::memory::pressure::Pressure;
 use crate::memory::{
     EvictionRank, Extent, LOCATION_HAS_SEGMENT, Location, Memory, PagingOperation, PagingStep,
-    SegmentLocation, segment_index, segment_number,
+    Segment, SegmentLocation, segment_index, segment_number,
 };
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
 use flight::invariant;
 use flight::{EventKind, Text};
+use std::collections::BTreeSet;
 
 /// Why an extent leaves an aperture before it is destroyed, offered or not.
 pub(crate) const ENDS: &str = "it ends";
@@ -113,7 +114,9 @@ impl Kernel {
         // Nothing is evicted if that would not make room.
         let there = state.adapter_memory(adapter)?.segments.get(segment)?;
         let free = there.ranges.free_bytes().min(there.limit.saturating_sub(there.committed));
-        if free.saturating_add(there.evictable_bytes) < bytes {
+        let used = state.extents_behind_wait(there);
+        let used_bytes: u64 = used.iter().map(|extent| state.memory.extents[*extent].bytes).sum();
+        if free.saturating_add(there.evictable_bytes - used_bytes) < bytes {
             return None;
         }
         loop {
@@ -121,6 +124,7 @@ impl Kernel {
             // Excludes the extents that this call has placed.
             let mine = |eviction_rank: &&EvictionRank| {
                 plan.placed.iter().any(|placed| placed.0 == eviction_rank.extent)
+                    || used.contains(&eviction_rank.extent)
             };
             let first = there.evictable.iter().find(|eviction_rank| !mine(eviction_rank))?.extent;
             if !self.plan_page_out(state, first, "room for another", plan) {
@@ -328,7 +332,7 @@ impl Extent {
 impl Memory {
     /// Whether an extent can be in an aperture.
     pub(crate) fn is_aperture_mappable(&self, it: &Extent) -> bool {
-        let aperture = |(number, segment): (u32, &crate::memory::Segment)| {
+        let aperture = |(number, segment): (u32, &Segment)| {
             segment.info.flags.aperture && it.requirements.segments.has(number)
         };
         (1..).zip(&self.segments).any(aperture)
@@ -359,7 +363,7 @@ impl Memory {
     }
 }
 
-impl crate::memory::Segment {
+impl Segment {
     /// Whether an extent may be placed here in its current state, and is CPU-visible here if
     /// required.
     ///
@@ -379,6 +383,12 @@ impl KernelState {
         let adapter = self.memory.extents[extent].adapter;
         let memory = self.adapters[adapter].memory.as_mut();
         (&mut self.memory.extents, invariant(memory, "an adapter whose extents live has memory"))
+    }
+
+    /// The evictable extents of a segment that work behind a wait may use.
+    fn extents_behind_wait(&self, segment: &Segment) -> BTreeSet<Id<Extent>> {
+        let all = segment.evictable.iter().map(|rank| rank.extent);
+        all.filter(|extent| self.is_used_behind_wait(*extent)).collect()
     }
 
     /// Allocates a location in a segment for an extent. Returns the range, or `None` if there is no

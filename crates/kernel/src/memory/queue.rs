@@ -134,7 +134,10 @@ impl Kernel {
             })
         };
         while !self.wait_until(at, about, |_| format!("the paging work of {about}"), over) {
-            let adapter = self.state.lock().memory.paging_queues[number].adapter;
+            let queue =
+                |state: &KernelState| state.memory.paging_queues.get(number).map(|it| it.adapter);
+            // Another thread may have destroyed it meanwhile.
+            let Some(adapter) = queue(&self.state.lock()) else { return };
             if !self.fail_paging(adapter) {
                 break; // The work was already abandoned once.
             }

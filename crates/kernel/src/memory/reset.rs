@@ -28,6 +28,14 @@ impl Kernel {
         for (extent, segment_location) in there {
             self.notify_discarded(at, driver, permit, extent, segment_location);
             let state = &mut *self.state.lock();
+            // The memory may have been destroyed, or paged out by a plan, during the driver call.
+            let Some(it) = state.memory.extents.get(extent) else { continue };
+            if it.segment() != Some(segment_location.segment) {
+                if let Some(observer) = self.observer.get() {
+                    observer.forget(it.owner.subject());
+                }
+                continue;
+            }
             let (extents, memory) = state.memory_mut_of(extent);
             let it = &mut extents[extent];
             let segment = memory.segments.get(segment_location.segment);

@@ -53,6 +53,9 @@ pub struct EvictRequest {
     pub not_written: bool,
 }
 
+/// Why an extent leaves, for events.
+const EVICTED: &str = "its client evicted it";
+
 /// The result of a residency request, for events.
 #[derive(Clone, Copy)]
 enum ResidencyResult {
@@ -225,11 +228,47 @@ impl Kernel {
             let extent = state.checked_extent_of(*view);
             let free = state.memory.extents[extent].rank.is_some();
             if free && !request.only_if_necessary {
-                self.plan_page_out(state, extent, "its client evicted it", &mut plan);
+                self.plan_eviction(state, extent, &mut plan);
             }
         }
         self.start_paging(state, inside.adapter, plan, None);
         Ok(self.trim_bytes(state, process.0, inside.adapter, "evict", 0))
+    }
+
+    /// Plans an eviction that a client requested, or postpones it.
+    ///
+    /// WINDOWS: an evicted allocation leaves when the queued work that uses it is done (documented);
+    /// that others do not wait for that work is our reading.
+    fn plan_eviction(&self, state: &mut KernelState, extent: Id<Extent>, plan: &mut PagingPlan) {
+        if !state.is_used_behind_wait(extent) {
+            self.plan_page_out(state, extent, EVICTED, plan);
+        } else if !state.memory.evictions.contains(&extent) {
+            state.memory.evictions.push(extent);
+        }
+    }
+
+    /// Plans the postponed evictions whose earlier work is not behind a wait any more.
+    #[inline]
+    pub(crate) fn complete_evictions(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        if !state.memory.evictions.is_empty() {
+            self.complete_listed_evictions(state, adapter);
+        }
+    }
+
+    fn complete_listed_evictions(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        let mut plan = PagingPlan::default();
+        for extent in std::mem::take(&mut state.memory.evictions) {
+            // The allocation may have been destroyed, or is resident or locked again.
+            let Some(it) = state.memory.extents.get(extent).filter(|it| it.rank.is_some()) else {
+                continue;
+            };
+            if it.adapter == adapter {
+                self.plan_eviction(state, extent, &mut plan);
+            } else {
+                state.memory.evictions.push(extent);
+            }
+        }
+        self.start_paging(state, adapter, plan, None);
     }
 
     /// Decrements a view's residency count. At zero, its extent is released.
@@ -427,6 +466,12 @@ impl KernelState {
         let used = self.outstanding_work(device);
         self.memory.extents[extent].add_uses(used);
         self.hold_extent(extent, false);
+    }
+
+    /// Whether work that may use an extent is behind a wait.
+    pub(crate) fn is_used_behind_wait(&self, extent: Id<Extent>) -> bool {
+        let it = &self.memory.extents[extent];
+        it.uses.iter().any(|work| self.is_behind_wait(it.adapter, *work))
     }
 
     /// The extent of a view's allocation.

@@ -8,7 +8,8 @@
 //!    memory.
 //! 4. An address update is in `updates` while it waits for its fence or for a change of its root
 //!    table, and in `updating` while paging work writes its entries; never in both.
-//! 5. An id in `pending_trims` may be of a registration that has ended.
+//! 5. An id in `pending_trims` may be of a registration that has ended, and one in `evictions` of an
+//!    extent that has ended.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::{Id, IdList, Slab};
@@ -51,6 +52,8 @@ pub(crate) struct MemoryState {
     pub(super) updating: Vec<PendingUpdate>,
     /// Offers that wait for earlier work.
     pub(super) offers: Vec<PendingOffer>,
+    /// Extents that their clients evicted while queued work behind a wait may use them.
+    pub(super) evictions: Vec<Id<Extent>>,
     /// The artificial pressure on drivers, if any.
     pub(super) pressure: Option<Pressure>,
     pub(super) trim_registrations: Slab<TrimRegistration>,

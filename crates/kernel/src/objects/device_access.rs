@@ -221,13 +221,15 @@ impl RundownGuard<'_> {
     #[inline(always)]
     fn release_in(&mut self, state: &mut KernelState) {
         let Some(left) = self.entered.take() else { return };
-        let it = &mut state.devices[left.device];
+        let (number, it) = (left.device, &mut state.devices[left.device]);
         it.active_calls -= 1;
         // A device that is destroyed in the driver keeps no reference.
         if it.driver_handle.is_some() {
             let EnteredDevice { driver, driver_handle, .. } = left;
             it.spare_references =
                 driver_handle.map(|driver_handle| SpareReferences { driver, driver_handle });
+        } else if it.zombie {
+            self.kernel.zombie_device_left(state, number);
         }
         self.kernel.wake_all(state);
     }

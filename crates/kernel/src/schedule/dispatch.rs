@@ -71,7 +71,7 @@ impl Kernel {
                 self.advance_queue(state, number);
             }
             // The item is in its line. A packet that cannot be sent behind it loses its device:
-            // the next call hears of that.
+            // the next call returns the error.
             let _ = self.submit_ready(at, process.0, number, guard);
             Ok(())
         })

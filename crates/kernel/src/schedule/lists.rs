@@ -304,7 +304,8 @@ impl KernelState {
     /// mappings.
     pub(crate) fn end_lists(&mut self, context: Id<Context>) {
         let ram = self.ram_of_context(context);
-        let it = &mut self.contexts[context];
+        // Another thread may have destroyed it meanwhile.
+        let Some(it) = self.contexts.get_mut(context) else { return };
         let (lists, device) = (it.lists.take(), it.device);
         if let (Some(ram), Some(lists)) = (ram, lists) {
             for leaf in lists

@@ -27,6 +27,7 @@ use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::schedule::dispatch::PacketPayload;
+use crate::state::KernelState;
 use flight::{Component, EventKind, Fence, Passive, Ram, RuleId, Run, Subject};
 use std::sync::Arc;
 
@@ -116,7 +117,11 @@ impl Kernel {
             let uses = self.allocation_uses(process, guard.device, request)?;
             let named = distinct_extents(&uses);
             let queued = self.create_render_packets(at, process, context, guard, request, &uses);
-            self.count_packet_references(&mut self.state.lock(), &named, false);
+            {
+                let state = &mut *self.state.lock();
+                self.count_packet_references(state, &named, false);
+                self.end_listing(state, &uses);
+            }
             let count = queued?;
             self.submit_ready(at, process.0, context, guard)?;
             Ok(count)
@@ -165,8 +170,8 @@ impl Kernel {
         number.is_ok_and(|device| state.pages_in_listed(device))
     }
 
-    /// Resolves the handles of a client's allocation list. Counts the allocations as used until the
-    /// call is over.
+    /// Resolves the handles of a client's allocation list. Counts the allocations as used, and lists
+    /// their views, until the call is over.
     fn allocation_uses(
         &self,
         process: ProcessId,
@@ -202,7 +207,17 @@ impl Kernel {
             });
         }
         self.count_packet_references(state, &distinct_extents(&uses), true);
+        state.schedule.begin_listing(uses.iter().map(|allocation_use| allocation_use.view));
         Ok(uses)
+    }
+
+    /// The call that listed these views is over.
+    fn end_listing(&self, state: &mut KernelState, uses: &[AllocationUse]) {
+        for allocation_use in uses {
+            state.schedule.end_listing(allocation_use.view);
+        }
+        // A destroy may wait for it.
+        state.waiters.wake_all(&*self.host);
     }
 
     /// Judges that the listed allocations are resident. From WDDM 2 on the kernel does not page

@@ -206,7 +206,7 @@ impl Kernel {
         let nodes = it.nodes.len();
         let Some(node) = it.nodes.get_mut(node as usize) else {
             let message =
-                format!("node {node} reported fence {fence}, but there are {nodes} nodes");
+                format!("node {node} reported fence {fence}, but the adapter has {nodes} nodes");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
             self.log.judge(
                 RuleId::KMD_ISR_008,
@@ -300,6 +300,7 @@ impl Kernel {
         self.complete_failed_batches(state, adapter);
         self.complete_preemption(state, adapter);
         self.complete_offers(state, adapter);
+        self.complete_evictions(state, adapter);
         self.complete_context_allocations(state);
         state.free_deferred_buffers(adapter);
         if state.has_unbuilt_paging(adapter) {

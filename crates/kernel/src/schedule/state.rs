@@ -11,6 +11,7 @@
 use crate::base::id_list::{Id, Slab};
 use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
+use crate::objects::view::View;
 use crate::schedule::dispatch::PacketPayload;
 use crate::schedule::render::RenderPacket;
 use crate::schedule::report::InFlightPacket;
@@ -30,6 +31,8 @@ pub(crate) struct ScheduleState {
     pub(super) has_priorities: bool,
     /// A preemption waits for its permit.
     pub(super) held_back: bool,
+    /// The views that running calls of `D3DKMTRender` list, once per entry.
+    listed_views: Vec<Id<View>>,
     /// Contexts that are being advanced, one after the other.
     pub(super) advancing: Vec<Id<Context>>,
     /// Empty, with room for the packets that one DPC completes, each with its node.
@@ -42,6 +45,29 @@ impl ScheduleState {
     /// Whether a context may have a packet to submit.
     pub(crate) fn has_runnable_context(&self) -> bool {
         !self.runnable.is_empty()
+    }
+
+    /// Whether a running call lists views.
+    #[inline]
+    pub(crate) fn is_listing(&self) -> bool {
+        !self.listed_views.is_empty()
+    }
+
+    /// Whether a running call lists a view.
+    pub(crate) fn is_listed(&self, view: Id<View>) -> bool {
+        self.listed_views.contains(&view)
+    }
+
+    /// A call lists these views.
+    pub(super) fn begin_listing(&mut self, views: impl Iterator<Item = Id<View>>) {
+        self.listed_views.extend(views);
+    }
+
+    /// The call that listed a view is over.
+    pub(super) fn end_listing(&mut self, view: Id<View>) {
+        if let Some(place) = self.listed_views.iter().position(|listed| *listed == view) {
+            self.listed_views.swap_remove(place);
+        }
     }
 
     /// Whether a worker may have packets to submit or to cancel, or nodes to preempt.

@@ -37,7 +37,8 @@ pub(crate) struct Event {
 }
 
 impl Kernel {
-    /// Creates an event that is not set. Its number is never reused.
+    /// Creates an event that is not set. Its number is never reused. A process that has ended gets
+    /// the number of no event.
     pub fn create_event(&self, process: ProcessId) -> u32 {
         self.create_event_of(process, None)
     }
@@ -62,8 +63,14 @@ impl Kernel {
 
     fn create_event_of(&self, process: ProcessId, sink: Option<Arc<dyn EventSink>>) -> u32 {
         let mut state = self.state.lock();
+        let number = state.sync.events.reserve();
+        // A process that has ended creates no event: its number names none.
+        if state.processes.get(process.0).is_none_or(|process| process.ended) {
+            state.sync.events.cancel(number);
+            return number.serial();
+        }
         let it = Event { process: process.0, set: false, open: true, uses: 0, notices: 0, sink };
-        let number = state.sync.events.insert(it);
+        state.sync.events.fill(number, it);
         self.log.emit(number.subject(), || EventKind::EventCreated { process: process.subject() });
         number.serial()
     }

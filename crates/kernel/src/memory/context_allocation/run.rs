@@ -79,9 +79,10 @@ impl Kernel {
         let ended = self.wait_until(at, about.subject(), what, ends);
         let state = &mut *self.state.lock();
         let done = ended && over(state);
+        // Another thread of the driver may have destroyed it meanwhile.
+        let Some(it) = state.memory.extents.get(extent) else { return Err(DriverError::Invalid) };
         if done {
-            let owner = state.memory.extents[extent].owner;
-            self.log.emit(owner.subject(), || EventKind::ContextAllocationUpdated {});
+            self.log.emit(it.owner.subject(), || EventKind::ContextAllocationUpdated {});
         }
         state.hold_extent(extent, false);
         if done { Ok(()) } else { Err(DriverError::Busy) }

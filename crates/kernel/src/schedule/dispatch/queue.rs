@@ -112,6 +112,17 @@ impl ContextQueue {
         self.first_wait().filter(|_| free)
     }
 
+    /// The waits that a packet which is not submitted is behind.
+    pub(crate) fn waits_before(&self, packet: u64) -> impl Iterator<Item = &SyncPoints> {
+        let is_packet =
+            |item: &QueueItem| matches!(item, QueueItem::Packet(number, _) if *number == packet);
+        let before = self.pending.iter().position(is_packet).unwrap_or(0);
+        self.pending.iter().take(before).filter_map(|item| match item {
+            QueueItem::Wait(points) => Some(points),
+            QueueItem::Packet(..) | QueueItem::Signal(_) => None,
+        })
+    }
+
     /// Whether a signal of this object is queued.
     pub(crate) fn has_signal(&self, point: SyncPoint) -> bool {
         let signals = |item: &QueueItem| match item {

@@ -240,10 +240,12 @@ impl Kernel {
 
     /// Notes that the submitting thread has left the driver, so that the context can end.
     fn note_submitted(&self, state: &mut KernelState, adapter: Id<Adapter>, context: Id<Context>) {
-        let it = &mut state.contexts[context];
-        it.active_calls -= 1;
-        if it.holds_extents() {
-            state.release_idle_context(adapter, context);
+        // The context is removed already if the wait of its end for this call could not end.
+        if let Some(it) = state.contexts.get_mut(context) {
+            it.active_calls -= 1;
+            if it.holds_extents() {
+                state.release_idle_context(adapter, context);
+            }
         }
         self.wake_all(state);
     }
@@ -314,17 +316,13 @@ impl Kernel {
             let Some(context) = state.schedule.cancelled.front().map(|pair| pair.0) else {
                 return false;
             };
-            let device = state.contexts[context].device;
-            let adapter = state.devices[device].adapter;
-            let driver = state.adapters.get(adapter).map(|adapter| adapter.driver.clone());
-            let driver_handle = state.contexts[context].driver_handle.clone();
-            let Some((driver, driver_handle)) = driver.zip(driver_handle) else {
+            let Some((adapter, driver, driver_handle)) = state.canceller_of(context) else {
                 if let Some((_, payload)) = state.schedule.cancelled.pop_front() {
                     self.release_payload(state, &payload);
                 }
                 // The driver or the context is destroyed already: wake the thread that ends the
                 // context.
-                state.contexts[context].queue.cancelling -= 1;
+                state.end_cancel(context);
                 self.wake_all(state);
                 return true;
             };
@@ -360,8 +358,30 @@ impl Kernel {
         drop(driver_handle);
         let state = &mut *self.state.lock();
         self.release_payload(state, &payload);
-        state.contexts[context].queue.cancelling -= 1;
+        state.end_cancel(context);
         self.wake_all(state);
         true
+    }
+}
+
+impl KernelState {
+    /// The adapter, its driver, and the driver handle of a context whose packet is cancelled, unless
+    /// the driver has destroyed the context.
+    fn canceller_of(
+        &self,
+        context: Id<Context>,
+    ) -> Option<(Id<Adapter>, Arc<Driver>, Arc<DriverContext>)> {
+        let it = self.contexts.get(context)?;
+        let adapter = self.devices.get(it.device)?.adapter;
+        let driver = self.adapters.get(adapter)?.driver.clone();
+        Some((adapter, driver, it.driver_handle.clone()?))
+    }
+
+    /// Counts down the packets of a context that the driver is to be told of.
+    fn end_cancel(&mut self, context: Id<Context>) {
+        // The context is removed already if its end could not wait for the packet.
+        if let Some(it) = self.contexts.get_mut(context) {
+            it.queue.cancelling -= 1;
+        }
     }
 }

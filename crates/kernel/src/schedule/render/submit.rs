@@ -22,21 +22,18 @@ impl Kernel {
     /// room, the packet is tried again after other packets complete; if no other packet holds
     /// allocations and no paging work is pending, the device is lost.
     pub(crate) fn page_in_render_packet(&self, state: &mut KernelState, packet: Id<RenderPacket>) {
-        // The packet may have ended with its device, or holds its allocations already.
-        let Some(it) = state
-            .schedule
-            .render_packets
-            .get(packet)
-            .filter(|render_packet| !render_packet.holds_extents)
-        else {
-            return;
-        };
+        // The packet may have ended with its device.
+        let Some(it) = state.schedule.render_packets.get(packet) else { return };
         let (adapter, context, extents) = (it.adapter, it.context, it.extents());
+        let holds_extents = it.holds_extents;
         let is_ending =
             |extent: &Id<Extent>| state.memory.extent(*extent).is_none_or(|extent| extent.ending);
         if extents.iter().any(is_ending) {
             let device = state.contexts[context].device;
             self.device_lost(state, device, DeviceLoss::PageFault);
+            return;
+        }
+        if holds_extents {
             return;
         }
         let mut plan = PagingPlan::default();
@@ -260,7 +257,10 @@ impl Kernel {
     /// Ends a packet's use of the memory of its allocations.
     fn release_extents(&self, state: &mut KernelState, extents: &[Id<Extent>], held: bool) {
         for extent in extents.iter().filter(|_| held) {
-            state.hold_extent(*extent, false);
+            // An extent may be destroyed before a packet that lists it.
+            if state.memory.extent(*extent).is_some() {
+                state.hold_extent(*extent, false);
+            }
         }
         self.count_packet_references(state, extents, false);
     }
@@ -323,6 +323,11 @@ impl Kernel {
             .find_map(|(_, packet)| Some((packet, sent(packet)?.2)));
         // Only packets with allocation lists are judged.
         let Some((packet, patched)) = found else { return };
+        // A client that destroys a listed allocation as unused breaks a rule, not the driver.
+        let ended = |using: &AllocationUse| state.memory.extent(using.extent).is_none();
+        if packet.uses.iter().any(ended) {
+            return;
+        }
         let (address, bytes) = range;
         let within = |start: u64, size: u64| {
             address >= start && address.saturating_add(bytes) <= start.saturating_add(size)

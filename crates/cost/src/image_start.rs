@@ -6,13 +6,16 @@ use crate::memory::nanoseconds_each;
 use crate::{BenchSize, MeasureError};
 use nt::image::{Channel, Module};
 use std::fs::File;
-use std::os::fd::IntoRawFd as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The first event of the first DDI.
 const FIRST_CALL: &str = " ddi.call name=DxgkDdiAddDevice ";
+
+/// Room for the events before it.
+const FIRST_EVENTS: usize = 64 << 10;
 
 /// The time after which a command has failed.
 const TOO_LONG: Duration = Duration::from_secs(10);
@@ -95,13 +98,15 @@ fn wait_for_first_ddi(command: &mut Child, start: Instant) -> Result<Duration, M
 }
 
 /// Whether the events of a flight have the first call.
-fn is_called(channel: &Channel) -> bool {
-    String::from_utf8_lossy(&channel.text()).contains(FIRST_CALL)
+fn is_called(channel: &File) -> bool {
+    let mut start = vec![0; FIRST_EVENTS];
+    let read = channel.read_at(&mut start, Channel::TEXT_START).unwrap_or(0);
+    start[..read].windows(FIRST_CALL.len()).any(|window| window == FIRST_CALL.as_bytes())
 }
 
 /// The shared memory of the command's flight, through the descriptor of its process. `None` before
 /// it exists.
-fn flight_channel(command: &Child) -> Option<Channel> {
+fn flight_channel(command: &Child) -> Option<File> {
     let folder = format!("/proc/{}/fd", command.id());
     let is_channel = |path: &PathBuf| {
         let target = std::fs::read_link(path).unwrap_or_default();
@@ -109,8 +114,7 @@ fn flight_channel(command: &Child) -> Option<Channel> {
     };
     let descriptors = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let path = descriptors.into_iter().find(is_channel)?;
-    let file = File::options().read(true).write(true).open(path).ok()?;
+    let file = File::open(path).ok()?;
     // The memory has its size a moment after its name.
-    (file.metadata().ok()?.len() > 0).then_some(())?;
-    Channel::inherited(file.into_raw_fd()).ok()
+    (file.metadata().ok()?.len() > 0).then_some(file)
 }

@@ -61,7 +61,7 @@ impl DeterministicHost {
         host.state().table.add("main", Role::Client, log);
         let before = thread::set_current(0);
         let answer = catch_unwind(AssertUnwindSafe(|| main(&host, &mut Passive::new())));
-        host.finish(0, answer.as_ref().err().map(|panic| panic_message(&**panic, log)));
+        host.finish(0, answer.as_ref().err().and_then(|panic| panic_message(&**panic, log)));
         thread::set_current(before);
         loop {
             let Some(handle) = host.state().handles.pop() else { break };
@@ -147,7 +147,7 @@ impl Spawner for DeterministicHost {
             thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
             drop(wait_for_turn(host.state(), me));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
-            host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
+            host.finish(me, ended.err().and_then(|panic| panic_message(&*panic, &host.log)));
         });
         // The calling thread goes on: no other one is chosen.
         let handle = spawned.inspect_err(|_| self.state().table.finish(me, None))?;
@@ -172,7 +172,9 @@ impl Host for DeterministicHost {
             return WaitResult::Woken;
         }
         state.table.threads[me].status = Status::Parked(token.clone(), deadline);
-        Self::hand_over(state, me).table.take_result(me)
+        let mut state = Self::hand_over(state, me);
+        self.log.note_time(state.table.now());
+        state.table.take_result(me)
     }
 
     fn wake(&self, token: &WaitToken) {
@@ -187,7 +189,9 @@ impl Host for DeterministicHost {
     }
 
     fn pass_time(&self, time: u64) {
-        self.state().table.pass_time(time);
+        let mut state = self.state();
+        state.table.pass_time(time);
+        self.log.note_time(state.table.now());
     }
 
     fn spawner(self: Arc<Self>) -> Arc<dyn Spawner> {

@@ -164,9 +164,15 @@ impl ExecutionContext {
     /// `PASSIVE_LEVEL`, outside any driver call, and gets its number from its host.
     pub fn capture() -> Self {
         let context = Self::current();
-        let inherit =
-            |(slot, value): (TypeId, Arc<dyn Attachment>)| Some((slot, value.for_new_thread()?));
-        let attachments = context.attachments.into_iter().filter_map(inherit).collect();
+        // Only the last attachment of a type is valid. With the others, the context of a routine that
+        // starts itself again would grow with each turn.
+        let mut attachments: Vec<AttachmentSlot> = Vec::new();
+        for (slot, value) in context.attachments.into_iter().rev() {
+            if attachments.iter().all(|(known, _)| *known != slot) {
+                attachments.extend(value.for_new_thread().map(|value| (slot, value)));
+            }
+        }
+        attachments.reverse();
         let facts = Facts { component: context.facts.component, ..Facts::OUTSIDE };
         Self { facts, attachments }
     }
@@ -312,6 +318,18 @@ mod tests {
         assert_eq!(attached(), Some(1));
         drop(outer);
         assert_eq!(attached(), None);
+    }
+
+    #[test]
+    fn a_context_that_is_captured_inside_itself_does_not_grow() {
+        let _first = ExecutionContext::attach(Arc::new(Inherited(1)));
+        let mut context = ExecutionContext::capture();
+        for turn in 2..10 {
+            let _entered = context.enter();
+            let _again = ExecutionContext::attach(Arc::new(Inherited(turn)));
+            context = ExecutionContext::capture();
+            assert_eq!((context.attachments.len(), attached()), (1, Some(turn)));
+        }
     }
 
     #[test]

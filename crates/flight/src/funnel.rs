@@ -53,6 +53,7 @@ impl Funnel<'_> {
         after: impl FnOnce(Subject, &DriverResult<T>) -> A,
     ) -> Result<(DriverResult<T>, A), B> {
         self.host.yield_point(at);
+        self.log.note_call(Component::Driver, || self.log.describe_entry(scope.name));
         let number = self.log.next_call();
         let inside = CallGuard::enter(number, &scope);
         let call = Kind::Call.subject(number);

@@ -27,6 +27,12 @@ pub trait Host: Send + Sync {
     /// Lets time pass while the calling thread runs, at any IRQL: it is busy and does not wait.
     fn pass_time(&self, time: u64);
 
+    /// Whether clients that the host has not seen may still come, at any time: a wait that only a
+    /// client can end is not stuck then, and goes on.
+    fn expects_clients(&self) -> bool {
+        false
+    }
+
     /// The host as one that starts threads, for a driver that starts its own.
     fn spawner(self: Arc<Self>) -> Arc<dyn Spawner>;
 
@@ -84,7 +90,8 @@ impl WaitToken {
     }
 
     /// Creates a token that client threads wake. While a client thread is outside and may return
-    /// to wake it, the wait is not stuck, and its deadline passes in real time.
+    /// to wake it, the wait is not stuck, and its deadline passes in real time. Where clients may come
+    /// at any time ([`Host::expects_clients`]), the wait is never stuck.
     pub fn for_clients(why: impl Into<Text>) -> Self {
         Self::with_source(why.into(), WakeSource::Client)
     }

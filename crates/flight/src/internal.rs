@@ -5,6 +5,7 @@
 //! flight: the flight ends as "could not run" (exit status 2), with the invariant and the last
 //! events, and without a finding against the driver.
 
+use crate::FlightOver;
 use std::any::Any;
 use std::fmt;
 use std::panic::{Location, resume_unwind};
@@ -13,7 +14,8 @@ use std::panic::{Location, resume_unwind};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InternalError {
     invariant: String,
-    location: &'static Location<'static>,
+    /// `None` for a panic, whose place its hook has printed.
+    location: Option<&'static Location<'static>>,
 }
 
 impl InternalError {
@@ -21,11 +23,25 @@ impl InternalError {
     pub fn invariant(&self) -> &str {
         &self.invariant
     }
+
+    /// The internal error of a panic that no driver has caused.
+    pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = || panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let message = || text().or_else(|| panic.downcast_ref::<String>().cloned());
+        let unknown =
+            || Self { invariant: message().unwrap_or_else(|| "panic".to_owned()), location: None };
+        panic.downcast_ref().cloned().unwrap_or_else(unknown)
+    }
 }
 
 impl fmt::Display for InternalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "internal error at {}: broken invariant: {}", self.location, self.invariant)
+        match self.location {
+            Some(place) => {
+                write!(f, "internal error at {place}: broken invariant: {}", self.invariant)
+            }
+            None => write!(f, "internal error: {}", self.invariant),
+        }
     }
 }
 
@@ -39,7 +55,7 @@ impl std::error::Error for InternalError {}
 pub fn internal_error(invariant: impl Into<String>) -> ! {
     resume_unwind(Box::new(InternalError {
         invariant: invariant.into(),
-        location: Location::caller(),
+        location: Some(Location::caller()),
     }))
 }
 
@@ -68,10 +84,10 @@ pub fn no_resources(why: impl fmt::Display) -> ! {
     resume_unwind(Box::new(NoResources(format!("{NO_RESOURCES}{why}"))))
 }
 
-/// Passes on an internal error and a machine without resources, and returns any other panic: that
-/// one belongs to the driver.
+/// Passes on an internal error, a machine without resources and the end of a flight, and returns any
+/// other panic: that one belongs to the driver.
 pub fn resume_internal_error(panic: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
-    if panic.is::<InternalError>() || panic.is::<NoResources>() {
+    if panic.is::<InternalError>() || panic.is::<NoResources>() || panic.is::<FlightOver>() {
         resume_unwind(panic)
     } else {
         panic

@@ -19,6 +19,7 @@ mod growth;
 mod host;
 mod internal;
 mod level;
+mod limits;
 mod line_buffer;
 mod live;
 mod log;
@@ -56,6 +57,7 @@ pub use internal::{
     InternalError, NoResources, internal_error, invariant, no_resources, resume_internal_error,
 };
 pub use level::{At, DeviceLevel, Dispatch, Irql, Level, Passive};
+pub use limits::{FlightLimits, FlightOver};
 pub use line_buffer::LineBuffer;
 pub use live::{LiveObject, LiveObjects};
 pub use log::{EventSink, Log, RuleCounts};

@@ -9,6 +9,7 @@
 //!    that the log has one event for as many breaches. So a driver that loops does not fill it.
 
 use crate::event_chunk::EventChunk;
+use crate::limits::{FlightLimits, Usage};
 use crate::{Component, Event, EventKind, FastMap, Kind, RuleId, Subject, Text, invariant, thread};
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::collections::hash_map::Entry;
@@ -28,6 +29,18 @@ const MAX_MESSAGES: usize = 16;
 pub trait EventSink: Send + Sync + UnwindSafe + RefUnwindSafe {
     /// An event was logged.
     fn event(&self, event: &Event);
+
+    /// Where the driver has an entry point: text behind its name in a sentence.
+    fn place_of_entry(&self, entry: &str) -> String {
+        let _ = entry;
+        String::new()
+    }
+
+    /// The flight is over because of a limit, as the last event says. A driver whose frames cannot
+    /// be unwound is left here: its process ends. Otherwise this returns.
+    fn flight_over(&self, message: &str) {
+        let _ = message;
+    }
 }
 
 /// The ordered log: events in, events out, and how often each entry rule was judged.
@@ -41,6 +54,7 @@ pub struct Log {
     breached: AtomicBool,
     enabled: bool,
     sink: Option<Box<dyn EventSink>>,
+    pub(crate) usage: Usage,
 }
 
 impl fmt::Debug for Log {
@@ -66,6 +80,8 @@ struct LogState {
     pointers: FastMap<usize, PointerEntry>,
     free_numbers: Vec<u32>,
     breaches: BTreeMap<BreachPlace, Breaches>,
+    /// The number of the event at which the flight ended because of a limit.
+    last_of_flight: Option<u64>,
 }
 
 impl LogState {
@@ -116,7 +132,7 @@ impl LogState {
 }
 
 /// A rule, the component that broke it, and the entry and argument.
-type BreachPlace = (RuleId, Component, &'static str);
+pub(crate) type BreachPlace = (RuleId, Component, &'static str);
 
 /// The breaches of one rule at one place.
 #[derive(Debug, Default)]
@@ -177,6 +193,7 @@ impl Log {
             breached: AtomicBool::new(false),
             enabled,
             sink: None,
+            usage: Usage::new(FlightLimits::NONE),
         }
     }
 
@@ -221,7 +238,7 @@ impl Log {
         };
         match MutexGuard::try_map(inner, |inner| inner.push(subject, owns_memory)) {
             Ok(place) => place,
-            Err(inner) => Self::place_in_next_chunk(inner, subject, owns_memory),
+            Err(inner) => self.place_in_next_chunk(inner, subject, owns_memory),
         }
     }
 
@@ -229,17 +246,19 @@ impl Log {
     #[cold]
     #[inline(never)]
     fn place_otherwise(&self, subject: Subject, owns_memory: bool) -> MappedMutexGuard<'_, Event> {
-        Self::place_in_next_chunk(self.inner(), subject, owns_memory)
+        self.place_in_next_chunk(self.inner(), subject, owns_memory)
     }
 
     /// The same if the chunk may be full.
     #[cold]
     #[inline(never)]
-    fn place_in_next_chunk(
-        inner: MutexGuard<'_, LogState>,
+    fn place_in_next_chunk<'a>(
+        &self,
+        inner: MutexGuard<'a, LogState>,
         subject: Subject,
         owns_memory: bool,
-    ) -> MappedMutexGuard<'_, Event> {
+    ) -> MappedMutexGuard<'a, Event> {
+        self.usage.note_events(inner.last);
         MutexGuard::map(inner, |inner| {
             inner.prepare_place();
             invariant(inner.push(subject, owns_memory), "a place was prepared")
@@ -313,6 +332,28 @@ impl Log {
         }
     }
 
+    /// An entry point of the driver, for a sentence.
+    pub(crate) fn describe_entry(&self, name: &str) -> String {
+        let place = self.sink.as_ref().map(|sink| sink.place_of_entry(name));
+        format!("{name}{}", place.unwrap_or_default())
+    }
+
+    /// Logs the last breach of a flight, and passes the end on to the sink.
+    #[cold]
+    pub(crate) fn end_flight(&self, about: Subject, place: BreachPlace, message: &str) {
+        let (rule, component, argument) = place;
+        self.breached.store(true, Ordering::Relaxed);
+        self.rule_counts[rule.index()].fetch_add(1, Ordering::Relaxed);
+        let inner = &mut *self.inner();
+        let (argument, text) = (argument.into(), message.to_owned().into());
+        let kind = EventKind::RuleBroken { rule, component, argument, message: text };
+        self.record_locked(inner, about, kind);
+        inner.last_of_flight = Some(inner.last);
+        if let Some(sink) = &self.sink {
+            sink.flight_over(message);
+        }
+    }
+
     #[cold]
     fn record_repeated(
         &self,
@@ -344,16 +385,22 @@ impl Log {
         self.breached.load(Ordering::Relaxed)
     }
 
-    /// Takes out the events since the last call.
+    /// Takes out the events since the last call. Those after the end of a flight because of a limit
+    /// are left out: threads that are unwound log, too.
     pub fn take(&self) -> Vec<Event> {
         self.flush();
         let inner = &mut *self.inner();
         let last = std::mem::take(&mut inner.chunk);
         let full = std::mem::take(&mut inner.full_chunks);
-        if full.is_empty() {
-            return last.into_events();
+        let mut events = if full.is_empty() {
+            last.into_events()
+        } else {
+            full.into_iter().chain([last]).flat_map(EventChunk::into_events).collect()
+        };
+        if let Some(end) = inner.last_of_flight {
+            events.retain(|event| event.seq <= end);
         }
-        full.into_iter().chain([last]).flat_map(EventChunk::into_events).collect()
+        events
     }
 
     /// Takes out the events since the last call and shows them to an observer, in order. It may log.
@@ -426,7 +473,7 @@ impl Log {
         let subject = inner.end_pointer(driver_handle);
         match MutexGuard::try_map(inner, |inner| inner.push(subject, owns_memory)) {
             Ok(place) => place,
-            Err(inner) => Self::place_in_next_chunk(inner, subject, owns_memory),
+            Err(inner) => self.place_in_next_chunk(inner, subject, owns_memory),
         }
     }
 

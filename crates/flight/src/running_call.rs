@@ -71,6 +71,12 @@ impl Drop for RunningCallGuard {
 }
 
 impl RunningCall {
+    /// A call by the driver function that this thread runs, for a sentence: `name`, and the function.
+    pub fn describe(name: &str) -> String {
+        let of = Self::current().map_or(String::new(), |call| format!(" of {}", call.name));
+        format!("{name}{of}")
+    }
+
     /// The function that this thread runs. A signal handler may call this.
     pub fn current() -> Option<Self> {
         RUNNING.try_with(RunningCells::get).ok().flatten()

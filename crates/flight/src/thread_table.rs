@@ -11,8 +11,8 @@
 //!    becomes ready; the earliest deadline passes; the first waiting client thread is stuck, where
 //!    a thread that waits for the end of another thread comes last; the run is over, if the host
 //!    is to end.
-//! 3. While a client thread is outside, a wait for clients is neither stuck nor timed out by the
-//!    table: the host lets real time pass.
+//! 3. While a client thread is outside, or may come, a wait for clients is neither stuck nor timed out
+//!    by the table: the host lets real time pass.
 //! 4. An adopted thread has a [`Seat`], which says whether it is inside. The thread enters and leaves
 //!    without the host's lock.
 //!
@@ -39,7 +39,7 @@
 use crate::host::{WaitResult, WaitToken};
 use crate::internal::NO_RESOURCES;
 use crate::sync::Condvar;
-use crate::{EventKind, InternalError, Log, NoResources, Subject, Text};
+use crate::{EventKind, FlightOver, InternalError, Log, NoResources, Subject, Text};
 use std::any::Any;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -95,6 +95,8 @@ pub(crate) struct ThreadTable {
     now: u64,
     /// Threads that are not in the table may still enter the host.
     pub(crate) allows_external: bool,
+    /// So may threads of clients that are not there yet.
+    pub(crate) expects_clients: bool,
     pub(crate) threads: Vec<Thread>,
     panicked: Option<String>,
     limits: DriverLimits,
@@ -228,8 +230,13 @@ impl ThreadTable {
     }
 
     /// Whether a thread is outside and may return.
-    pub(crate) fn any_outside(&self) -> bool {
+    fn any_outside(&self) -> bool {
         self.threads.iter().any(Thread::is_outside)
+    }
+
+    /// Whether a client's thread may enter that is not inside.
+    pub(crate) fn may_client_enter(&self) -> bool {
+        self.expects_clients || self.any_outside()
     }
 
     /// Whether the table must select a thread when no thread is ready: see [`ThreadTable::wake_one`].
@@ -240,7 +247,8 @@ impl ThreadTable {
     /// Whether a thread that is not inside the host may wake the token.
     fn can_be_woken(&self, token: &WaitToken) -> bool {
         token.is_for_clients()
-            && (self.any_outside() || (self.allows_external && token.is_for_external_threads()))
+            && (self.may_client_enter()
+                || (self.allows_external && token.is_for_external_threads()))
     }
 
     /// Ends the wait of a thread whose deadline has passed.
@@ -435,22 +443,26 @@ fn log_started(number: usize, name: &str, log: &Log) {
     log.emit(Subject::RUN, || EventKind::ThreadStarted { name: name.into() });
 }
 
-/// The message of a panic. That of an internal error ends with the last events of the log, one per
-/// line.
-pub(crate) fn panic_message(panic: &(dyn Any + Send), log: &Log) -> String {
+/// The message of a panic; `None` if the flight is over because of a limit. That of an internal error
+/// ends with the last events of the log, one per line.
+pub(crate) fn panic_message(panic: &(dyn Any + Send), log: &Log) -> Option<String> {
+    if panic.is::<FlightOver>() {
+        return None;
+    }
     if let Some(error) = panic.downcast_ref::<InternalError>() {
         let mut message = format!("{error}; the last events:");
         for event in log.last_events(LAST_EVENTS) {
             // Writing to a String does not fail.
             let _ = write!(message, "\n  {event}");
         }
-        return message;
+        return Some(message);
     }
     if let Some(NoResources(why)) = panic.downcast_ref() {
-        return why.clone();
+        return Some(why.clone());
     }
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panic".to_owned())
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    Some(text.unwrap_or_else(|| "panic".to_owned()))
 }
 
 #[cfg(all(test, not(any(shuttle, loom))))]

@@ -3,8 +3,8 @@
 //! The OS schedules the threads, so a run does not repeat. Its events are as reliable as those of
 //! the deterministic host, and a deadlock is detected in the same way. Time is virtual: a deadline
 //! passes when no thread can run. The exception is a wait for clients
-//! ([`WaitToken::for_clients`]): while a client thread is outside, its deadline passes in real
-//! time.
+//! ([`WaitToken::for_clients`]): while a client thread is outside, or may come, its deadline passes in
+//! real time.
 //!
 //! A thread that the host did not start, for example a thread of a C program, becomes a virtual
 //! thread inside [`ThreadedHost::adopt`].
@@ -95,6 +95,11 @@ impl ThreadedHost {
         self.state().table.allows_external = true;
     }
 
+    /// Declares that clients may come at any time, as to a server: see [`Host::expects_clients`].
+    pub fn expect_clients(&self) {
+        self.state().table.expects_clients = true;
+    }
+
     /// Flies `main` as the first virtual thread. All threads that it starts have ended when this
     /// returns.
     ///
@@ -107,7 +112,7 @@ impl ThreadedHost {
         let host = ThreadedHost::new(log);
         let number = host.allocate_thread("main");
         let answer = catch_unwind(AssertUnwindSafe(|| host.adopt("main", |at| main(&host, at))));
-        host.finish(number, answer.as_ref().err().map(|panic| panic_message(&**panic, log)));
+        host.finish(number, answer.as_ref().err().and_then(|panic| panic_message(&**panic, log)));
         host.end().and(answer.map_err(|_| HostError("main".to_owned())))
     }
 
@@ -262,7 +267,7 @@ impl ThreadedHost {
             };
             let waited = turn.wait_timeout(state, left.min(WAIT_SLICE));
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            let over = state.now() >= deadline && state.table.any_outside();
+            let over = state.now() >= deadline && state.table.may_client_enter();
             if over && !state.table.threads[me].is_ready() {
                 state.table.time_out(me);
             }
@@ -304,7 +309,7 @@ impl ThreadedState {
             if passed > 0 {
                 self.clock = Some(now);
             }
-            if self.table.any_outside() {
+            if self.table.may_client_enter() {
                 self.table.advance_time(self.table.now().saturating_add(passed));
             }
         }
@@ -337,7 +342,7 @@ impl Spawner for ThreadedHost {
             host.register_thread(me, None);
             thread::set_current(u32::try_from(me).unwrap_or(u32::MAX));
             let ended = catch_unwind(AssertUnwindSafe(|| body(&mut Passive::new())));
-            host.finish(me, ended.err().map(|panic| panic_message(&*panic, &host.log)));
+            host.finish(me, ended.err().and_then(|panic| panic_message(&*panic, &host.log)));
         });
         let handle = spawned.inspect_err(|_| self.finish(me, None))?;
         self.state().handles.push(handle);
@@ -360,7 +365,11 @@ impl Host for ThreadedHost {
         if token.take() {
             return WaitResult::Woken;
         }
-        Self::block(state, me, Status::Parked(token.clone(), deadline))
+        let result = Self::block(state, me, Status::Parked(token.clone(), deadline));
+        if self.log.limits_time() {
+            self.log.note_time(self.now());
+        }
+        result
     }
 
     fn now(&self) -> u64 {
@@ -377,9 +386,14 @@ impl Host for ThreadedHost {
         }
     }
 
+    fn expects_clients(&self) -> bool {
+        self.state().table.expects_clients
+    }
+
     fn pass_time(&self, time: u64) {
         let mut state = self.state();
         state.table.pass_time(time);
+        self.log.note_time(state.table.now());
         for number in state.table.ready() {
             state.table.threads[number].turn.notify_one();
         }

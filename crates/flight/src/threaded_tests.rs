@@ -198,7 +198,8 @@ fn a_thread_that_has_ended_leaves_its_number_to_the_next() {
 fn a_thread_that_left_does_not_count_as_running() {
     serviced(|host, _, _| {
         std::thread::scope(|scope| {
-            scope.spawn(|| host.adopt("away", |_| ()));
+            // Joined, so that the thread has cleared its thread-local table.
+            scope.spawn(|| host.adopt("away", |_| ())).join().unwrap();
         });
         let woken = host.adopt("stuck", |at| host.park(at, &WaitToken::new("a fence"), None));
         assert!(matches!(woken, WaitResult::Stuck(_)), "{woken:?}");

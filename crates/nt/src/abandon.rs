@@ -67,6 +67,7 @@ pub(crate) fn abandon(reason: Abandoned) {
     let saved = SAVED.get();
     if saved != 0 {
         REASON.set(reason);
+        crate::image::sanitizer::leave_frames();
         // SAFETY: `enter` saved this stack pointer, and has not returned: `run` resets it after
         // that. No skipped frame has a value to drop (invariant 1).
         unsafe { leave(saved) };

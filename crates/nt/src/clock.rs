@@ -40,8 +40,8 @@ pub fn tick_count(host: &dyn Host) -> u64 {
 /// Reads a clock for the driver on this thread. Each reading takes one unit of time, and at passive
 /// level another thread may run first. `None` if no driver runs on this thread.
 pub fn read(import: &'static str, clock: fn(&dyn Host) -> u64) -> Option<u64> {
-    let (host, _) = current(import)?;
-    yield_at_passive(&*host);
+    let (host, log) = current(import)?;
+    yield_at_passive(&*host, &log, import);
     pass_time(import, 1);
     Some(clock(&*host))
 }

@@ -16,7 +16,7 @@ use crate::owned::{self, Origin};
 use crate::processor::{current, judge_routine_exit, run_routine};
 use crate::raised_time::judge_dpc;
 use crate::waits::{self, WaitEnd};
-use flight::{Dispatch, ExecutionContext, Host, Irql, Log, Passive, WaitToken};
+use flight::{Component, Dispatch, ExecutionContext, Host, Irql, Log, Passive, WaitToken};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -327,10 +327,12 @@ impl DpcQueue {
 fn run_entry(host: &Arc<dyn Host>, at: &mut Passive, entry: Entry) {
     let Entry { key, routine, caller, .. } = entry;
     let _entered = caller.context.enter();
-    let ((body, threaded), name) = match routine {
-        Routine::Dpc(read) => (read(key), "a DPC routine"),
-        Routine::Callback(body) => ((body, false), "a timer callback"),
+    let ((body, threaded), name, cause) = match routine {
+        Routine::Dpc(read) => (read(key), "a DPC routine", "a DPC, queued or its timer set"),
+        Routine::Callback(body) => ((body, false), "a timer callback", "a timer, set"),
     };
+    let call = || format!("{cause}{}", caller.origin.place());
+    caller.log.count_turn(Component::Driver, call);
     let run = || owned::run_routine_of(caller.origin, || run_routine(host, &caller.log, body));
     let (_, left) = if threaded { run() } else { at.raised(|_: &mut Dispatch| run()) };
     judge_routine_exit(&caller.log, name, &left);

@@ -3,6 +3,7 @@
 //!
 //! It is attached to the execution context while driver code runs, as the pool is.
 
+use crate::processor;
 use crate::registry::{Registry, RegistryValue};
 use flight::{Attachment, ExecutionContext};
 use std::collections::BTreeMap;
@@ -176,7 +177,7 @@ impl Executive {
     pub fn run_driver<R>(self: &Arc<Self>, body: impl FnOnce() -> R) -> R {
         let _attached = ExecutionContext::attach(self.clone());
         crate::image::driver_is_called();
-        body()
+        processor::run_with_control_state(body)
     }
 
     /// The executive of the driver that is running on this thread. If none is running, the call of

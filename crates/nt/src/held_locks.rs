@@ -132,7 +132,7 @@ pub(crate) fn forget_locks(memory: &Range<usize>) {
 }
 
 /// Where a lock was acquired, in parentheses; empty if that is not known.
-fn acquired(caller: u64) -> String {
+pub(crate) fn acquired(caller: u64) -> String {
     let place = image::place(caller);
     if place.is_empty() { place } else { format!(" (acquired{place})") }
 }

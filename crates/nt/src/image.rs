@@ -7,10 +7,12 @@ mod call_place;
 mod channel;
 mod context;
 mod crash;
+mod dwarf_places;
 mod emulate;
 pub(crate) mod exception;
 mod fault_reporter;
 mod flight_process;
+mod function_table;
 mod limits;
 mod load;
 mod mapping;
@@ -19,8 +21,10 @@ mod parse;
 #[cfg(test)]
 mod parse_tests;
 mod processor_block;
+mod protection_fault;
 mod read;
 mod remote_threads;
+pub(crate) mod sanitizer;
 mod shared_object;
 mod signal_stack;
 mod signals;
@@ -28,7 +32,9 @@ mod stack_limit;
 mod stack_use;
 mod stack_walk;
 mod stop_signals;
+mod symbol_reader;
 mod symbols;
+mod thread_end;
 mod thunk;
 mod thunk_call;
 mod true_address;
@@ -48,11 +54,12 @@ pub use limits::{limit_process, return_large_blocks};
 pub use load::{Binding, LoadedImage, TRAP};
 pub use module::{DriverImage, Module, hash};
 pub use parse::{Image, ImageError, ImportedName, PdbReference, Section};
+pub use protection_fault::RefusedInstruction;
 pub use shared_object::{LoadedObject, SharedObject};
 pub use signal_stack::lend_signal_stack;
 pub use signals::{
-    ASSERTION_FAILURE, finish, is_handled_by_program, is_own_handler, refuse_system_calls,
-    report_faults, report_faults_again,
+    ASSERTION_FAILURE, end_for_limit, finish, is_handled_by_program, is_own_handler, limit_message,
+    refuse_system_calls, report_faults, report_faults_again,
 };
 pub(crate) use signals::{bug_check, end_for_deadlock, end_for_watchdog};
 pub use stack_limit::KERNEL_STACK;
@@ -60,7 +67,9 @@ pub use stack_use::StackDepth;
 pub(crate) use stack_use::driver_is_called;
 pub use stack_walk::{MappedObject, MappedObjects, walk_stack};
 pub use stop_signals::StopSignal;
-pub use symbols::{Place, SymbolError, Symbols};
+pub use symbol_reader::{SymbolQuestion, answer_symbol_question, read_symbols_apart};
+pub use symbols::{Place, SymbolError, Symbols, places_in_shared_object};
+pub use thread_end::{replace_thread_ends, returning};
 pub use user_memory::UserMemory;
 pub use watchdog::start_watchdog;
 

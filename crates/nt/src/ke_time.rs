@@ -149,7 +149,7 @@ pub extern "win64-unwind" fn KeStallExecutionProcessor(microseconds: u32) {
     let Some((host, log)) = current(NAME) else { return };
     judge_stall(&log, microseconds);
     pass_time(NAME, u64::from(microseconds) * MICROSECOND);
-    yield_at_passive(&*host);
+    yield_at_passive(&*host, &log, NAME);
 }
 
 /// Asks for a timer resolution; returns the one there is.

@@ -8,6 +8,7 @@
 
 mod abandon;
 pub mod clock;
+mod control_state;
 pub mod crt;
 pub mod crt_format;
 mod crt_memory;
@@ -83,6 +84,7 @@ pub mod zw;
 pub mod zw_file;
 pub mod zw_key;
 
+pub use control_state::{ControlChange, keep_control_state};
 pub use device_request::DeviceRequest;
 pub use ex::{
     ExAllocatePool, ExAllocatePool2, ExAllocatePool3, ExAllocatePoolWithQuotaTag,
@@ -109,7 +111,7 @@ pub use no_memory::{
 };
 pub use owned::{Origin, OwnedKind, Scope};
 pub use paged::protect_paged_memory;
-pub use pool::{PlaceNames, Pool, PoolObserver};
+pub use pool::{Pool, PoolObserver};
 pub use raised_time::judge_dpc;
 pub use ram::{FilePiece, Ram, SharedWindow, find_window, observe_windows, open_to_read};
 pub use registry::RegistryValue;

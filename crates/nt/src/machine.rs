@@ -78,6 +78,11 @@ impl Machine {
         self.threads().push(ThreadRecord { thread, lives: true, origin, _own: own });
     }
 
+    /// The number of the driver's threads that have not ended.
+    pub(crate) fn thread_count(&self) -> usize {
+        self.threads().len()
+    }
+
     /// Records that a driver's thread runs no more code of the driver. Its object stays until
     /// [`Machine::release_thread`].
     pub(crate) fn end_thread(&self, name: &str) {

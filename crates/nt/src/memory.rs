@@ -11,6 +11,7 @@
 #![expect(unsafe_code, reason = "owns the raw memory of a driver")]
 
 use crate::guard::GuardedBlock;
+use crate::image::sanitizer;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr;
@@ -110,7 +111,8 @@ impl Memory {
     /// Writes the first contents of the block, which is zero, and the pattern next to it.
     fn prepared(self, fresh: InitialContents) -> Self {
         for range in self.slack() {
-            self.fill_range(range, SLACK_BYTE);
+            self.fill_range(range.clone(), SLACK_BYTE);
+            sanitizer::poison(&range);
         }
         if let InitialContents::Filled(byte) = fresh {
             self.fill_range(self.address..self.address + self.bytes, byte);
@@ -161,6 +163,7 @@ impl Memory {
             Backing::Guarded(block) => block.free(freed_by),
             heap => {
                 self.backing = heap;
+                sanitizer::unpoison(&self.whole);
                 self.fill_range(self.whole.clone(), byte);
             }
         }
@@ -242,6 +245,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         match &self.backing {
             Backing::Heap(layout) => {
+                sanitizer::unpoison(&self.whole);
                 let start: *mut u8 = ptr::with_exposed_provenance_mut(self.whole.start);
                 // SAFETY: By invariant 1 the block was allocated with this layout, and is freed
                 // only here.

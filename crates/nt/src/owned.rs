@@ -60,6 +60,13 @@ pub struct Origin {
     caller: u64,
 }
 
+impl Origin {
+    /// The place of the call that got it, as ` in code+0x1234`; empty if it is not known.
+    pub(crate) fn place(&self) -> String {
+        image::place(self.caller)
+    }
+}
+
 /// Which of the things that are left are asked for.
 #[derive(Clone, Debug)]
 pub enum Scope {

@@ -17,7 +17,8 @@ use crate::guard::{Guard, GuardedBlock, Origin, Placement};
 use crate::lock_order::LockOrder;
 use crate::memory::{InitialContents, Memory, OutsideByte};
 use crate::paged::{self, PagedKind};
-use flight::{Attachment, EventKind, ExecutionContext, Log, Subject, Text};
+use crate::waits::call_of;
+use flight::{Attachment, Component, EventKind, ExecutionContext, Log, Subject, Text};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,15 +46,10 @@ pub struct Pool {
     observer: Mutex<Option<Arc<dyn PoolObserver>>>,
     /// What else the driver's imports act on, for a driver from a file.
     executive: OnceLock<Arc<Executive>>,
-    /// Names the place of a call in the driver by its return address.
-    names: Mutex<Option<PlaceNames>>,
     lock_order: LockOrder,
     /// Whether Windows would have stopped because of this driver.
     stopped: AtomicBool,
 }
-
-/// Names the place of a call in the driver by its return address.
-pub type PlaceNames = Box<dyn Fn(u64) -> Option<String> + Send + Sync>;
 
 /// Observes the blocks that a driver allocates and frees.
 pub trait PoolObserver: Send + Sync {
@@ -70,6 +66,8 @@ struct Blocks {
     /// The freed blocks, oldest first.
     quarantine: VecDeque<FreedBlock>,
     quarantine_bytes: usize,
+    /// The bytes of all live blocks.
+    live_bytes: u64,
     /// Number of blocks allocated so far.
     allocated_count: u64,
     /// Number of blocks allocated before the adapter started. `None` while it is stopped.
@@ -144,11 +142,11 @@ impl Attachment for Pool {
 impl Pool {
     /// Creates an empty pool that emits its events to `log`.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
-        let (observer, executive, names, lock_order) = Default::default();
+        let (observer, executive, lock_order) = Default::default();
         let (guard, guard_turn) = crate::shown_memory::setting();
         let blocks = Mutex::new(Blocks { guard, guard_turn, ..Blocks::default() });
         let stopped = AtomicBool::new(false);
-        Arc::new(Self { log, blocks, observer, executive, names, lock_order, stopped })
+        Arc::new(Self { log, blocks, observer, executive, lock_order, stopped })
     }
 
     /// The order in which the driver acquires its spin locks.
@@ -219,11 +217,6 @@ impl Pool {
         crate::shown_memory::guard_memory(guard, seed);
     }
 
-    /// Sets how places in the driver are named.
-    pub fn set_place_names(&self, names: PlaceNames) {
-        *self.names.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
-    }
-
     /// Sets the executive of the driver that owns this pool. The first one stays.
     pub fn set_executive(&self, executive: Arc<Executive>) {
         let _ = self.executive.set(executive);
@@ -265,6 +258,7 @@ impl Pool {
         if tag == 0 {
             return None;
         }
+        self.note_memory(bytes);
         let fresh = if zeroed {
             InitialContents::Zeroed
         } else {
@@ -283,6 +277,7 @@ impl Pool {
         if let (true, Some(pages)) = (paged && paged::is_enabled(), memory.guarded_pages()) {
             paged::add(PagedKind::Pool, &pages, libc::PROT_READ | libc::PROT_WRITE);
         }
+        blocks.live_bytes += bytes as u64;
         let number = blocks.allocated_count;
         blocks.allocated_count += 1;
         blocks.by_address.insert(
@@ -293,6 +288,14 @@ impl Pool {
         self.log
             .emit(word, || EventKind::PoolAllocated { bytes: bytes as u64, tag: tag_text(tag) });
         Some(address)
+    }
+
+    /// Ends a flight whose driver requests more memory than a flight may take.
+    fn note_memory(&self, bytes: usize) {
+        let live = self.blocks().live_bytes;
+        let call = || call_of("an allocation from pool");
+        self.log.note_call(Component::Driver, call);
+        self.log.note_memory_of_driver(live.saturating_add(bytes as u64), call);
     }
 
     /// Frees a block. A tag of zero matches any tag (`ExFreePool`).
@@ -315,6 +318,7 @@ impl Pool {
         self.judge_slack(&memory, allocated_by);
         self.log.emit(word, || EventKind::PoolFreed {});
         self.lock_order.forget(&(address..address.saturating_add(memory.size())));
+        blocks.live_bytes -= memory.size() as u64;
         memory.retire(FREED_BYTE, crate::image::last_caller());
         blocks.quarantine_bytes += memory.size();
         blocks.quarantine.push_back(FreedBlock { memory, damaged: false });
@@ -333,9 +337,8 @@ impl Pool {
     fn judge_slack(&self, memory: &Memory, allocated_by: u64) {
         if let Some(OutsideByte { distance, before }) = memory.damaged_slack() {
             let word = self.log.pointer_subject(memory.address());
-            let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-            let place = names.as_ref().and_then(|name| name(allocated_by));
-            let allocated = place.unwrap_or_default().into();
+            let place = crate::image::place(allocated_by);
+            let allocated = place.trim_start_matches(" in ").to_owned().into();
             self.log.emit(word, || EventKind::PoolOverrun { distance, before, allocated });
         }
     }

@@ -14,7 +14,8 @@
 //!    host knows three levels only; `APC_LEVEL` is its passive level, because there are no APCs.
 
 use crate::abandon::{self, Abandoned};
-use crate::held_locks::{HeldLock, LockKind, judge_lock_order, judge_own_lock};
+use crate::control_state::{ControlChange, keep_control_state};
+use crate::held_locks::{HeldLock, LockKind, acquired, judge_lock_order, judge_own_lock};
 use crate::image::{self, DriverCode};
 use crate::import_irql::irql_name;
 use crate::ke_irql::{DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
@@ -46,6 +47,8 @@ struct ProcessorState {
     /// The locks that it holds, in the order of acquisition. Spin locks that it leaves are a breach.
     locks: Vec<HeldLock>,
     raised_time: RaisedTime,
+    /// The first change of the control state that it left.
+    control: Option<ControlChange>,
 }
 
 /// The processor state when driver code returned.
@@ -59,18 +62,32 @@ pub struct ExitState {
     pub irql: u8,
     /// Number of spin locks that it still held.
     pub locks: usize,
+    /// The return address of the call that acquired the last of them. Zero if it is not known.
+    pub lock_caller: u64,
     /// The virtual time that it spent at `DISPATCH_LEVEL` or above, in units of 100 ns.
     pub raised_time: u64,
+    /// What it left changed of the control state of the processor.
+    pub control: Option<ControlChange>,
 }
 
 impl ExitState {
+    /// The sentence on code that returned with another control state of the processor.
+    pub fn control_breach(&self) -> Option<String> {
+        self.control.map(|change| change.breach("the driver"))
+    }
+
     /// The sentence on code that returned at another IRQL or with a spin lock.
     pub fn breach(&self) -> Option<String> {
-        let (entered, left, locks) = (number_of(self.entered), self.irql, self.locks);
-        (entered != left || locks > 0).then(|| {
+        let (entered, left) = (number_of(self.entered), self.irql);
+        let locks = match self.locks {
+            0 => String::new(),
+            1 => format!(" with a spin lock{}", acquired(self.lock_caller)),
+            locks => format!(" with {locks} spin locks, the last{}", acquired(self.lock_caller)),
+        };
+        (entered != left || self.locks > 0).then(|| {
             format!(
-                "the driver was entered at {} and returned at {}, with {locks} spin locks: it \
-                 returns at the IRQL of its entry, without a spin lock",
+                "the driver was entered at {} and returned at {}{locks}: it returns at the IRQL of \
+                 its entry, without a spin lock",
                 irql_name(entered),
                 irql_name(left),
             )
@@ -98,7 +115,7 @@ pub fn run_driver<R>(
     if code.is_above_paged_memory() {
         log.judge(RuleId::WT_PAGED_001, Component::Driver, current_call(), "any DDI", None);
     }
-    let answer = body();
+    let answer = image::returning(body);
     drop(code);
     (answer, back.restore())
 }
@@ -117,13 +134,44 @@ pub(crate) fn run_routine(
     log: &Arc<Log>,
     routine: impl FnOnce(),
 ) -> (Result<(), Abandoned>, ExitState) {
-    run_driver(host, log, || abandon::run(routine))
+    run_driver(host, log, || abandon::run(|| run_with_control_state(routine)))
 }
 
-/// Entry rule: a driver's routine returns at the IRQL at which it was called, without a spin lock.
+/// Runs code of the driver alone: nothing of ours runs between its return and the comparison of the
+/// control state.
+pub(crate) fn run_with_control_state<R>(body: impl FnOnce() -> R) -> R {
+    let (answer, change) = keep_control_state(image::hosts_image(), body);
+    if let Some(change) = change
+        && let Some(driver) = ExecutionContext::attached::<RunningDriver>()
+    {
+        driver.processor().control.get_or_insert(change);
+    }
+    answer
+}
+
+/// Entry rules: a driver returns at the IRQL at which it was called, without a spin lock, and with
+/// the control state of the processor as it was.
+pub fn judge_exit(log: &Log, place: &'static str, left: &ExitState) {
+    judge_breaches(log, place, left.breach(), left.control_breach());
+}
+
+/// As [`judge_exit`] for a routine of the driver that is not a DDI.
 pub(crate) fn judge_routine_exit(log: &Log, routine: &'static str, left: &ExitState) {
-    let broken = left.breach().map(|breach| format!("{routine}: {breach}"));
-    log.judge(RuleId::KMD_LEVEL_008, Component::Driver, current_call(), routine, broken);
+    let named = |breach: Option<String>| breach.map(|breach| format!("{routine}: {breach}"));
+    judge_breaches(log, routine, named(left.breach()), named(left.control_breach()));
+}
+
+fn judge_breaches(log: &Log, place: &'static str, level: Option<String>, control: Option<String>) {
+    log.judge(RuleId::KMD_LEVEL_008, Component::Driver, current_call(), place, level);
+    judge_control_state(log, place, control);
+}
+
+/// Entry rule: a driver returns with the control state of the processor as it was. Built-in drivers
+/// are not judged.
+pub fn judge_control_state(log: &Log, place: &'static str, broken: Option<String>) {
+    if image::hosts_image() {
+        log.judge(RuleId::WT_REGISTER_001, Component::Driver, current_call(), place, broken);
+    }
 }
 
 /// The number of an IRQL of the host.
@@ -148,7 +196,8 @@ impl RunningDriver {
     fn new(host: Arc<dyn Host>, log: Arc<Log>, entered: Irql) -> Arc<Self> {
         let raised_time = RaisedTime::default();
         let number = number_of(entered);
-        let processor = ProcessorState { entered, number, locks: vec![], raised_time };
+        let (locks, control) = (Vec::new(), None);
+        let processor = ProcessorState { entered, number, locks, raised_time, control };
         Arc::new(Self { host, log, processor: Mutex::new(processor) })
     }
 
@@ -333,9 +382,12 @@ impl RunningDriverGuard {
         let processor = self.driver.processor();
         let (entered, irql) = (processor.entered, processor.number);
         let level = level_of(irql);
-        let locks = processor.locks.iter().filter(|lock| lock.kind.is_spin_lock()).count();
+        let left = processor.locks.iter().filter(|lock| lock.kind.is_spin_lock());
+        let lock_caller = left.clone().next_back().map_or(0, |lock| lock.caller);
+        let locks = left.count();
         let raised_time = processor.raised_time.total();
-        ExitState { entered, level, irql, locks, raised_time }
+        let control = processor.control;
+        ExitState { entered, level, irql, locks, lock_caller, raised_time, control }
     }
 
     /// Ends the driver's run on this thread. Has no effect the second time.
@@ -380,7 +432,10 @@ mod tests {
             });
             assert_eq!(before, Irql::Dispatch);
             let (entered, level) = (Irql::Passive, Irql::Passive);
-            assert_eq!(left, ExitState { entered, level, irql: 0, locks: 0, raised_time: 0 });
+            let (irql, locks, lock_caller, raised_time, control) = (0, 0, 0, 0, None);
+            let expected =
+                ExitState { entered, level, irql, locks, lock_caller, raised_time, control };
+            assert_eq!(left, expected);
         });
     }
 
@@ -391,7 +446,7 @@ mod tests {
             assert_eq!((left.level, left.irql), (Irql::Passive, 1));
             let breach = left.breach().unwrap();
             assert!(
-                breach.contains("at PASSIVE_LEVEL and returned at APC_LEVEL, with 0"),
+                breach.contains("at PASSIVE_LEVEL and returned at APC_LEVEL: it returns"),
                 "{breach}"
             );
             let ((), left) = run_driver(host, log, || ());
@@ -408,6 +463,8 @@ mod tests {
             };
             let ((), left) = run_driver(host, log, leaves);
             assert_eq!((left.level, left.locks, host.irql()), (Irql::Dispatch, 1, Irql::Passive));
+            let breach = left.breach().unwrap();
+            assert!(breach.contains("returned at DISPATCH_LEVEL with a spin lock"), "{breach}");
             // The lock was released, so this does not hang.
             let ((), left) = run_driver(host, log, || {
                 acquire_spin_lock("a test", 0x40, false);

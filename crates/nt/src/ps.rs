@@ -18,12 +18,12 @@ use crate::machine::Machine;
 use crate::ob::{ObjectReference, PsThreadType};
 use crate::owned::{self, Origin};
 use crate::processor::{current, judge_routine_exit, run_routine};
-use crate::waits::{self, log_misuse};
+use crate::waits::{self, call_of, log_misuse};
 use abi::status::{
     STATUS_INSUFFICIENT_RESOURCES, STATUS_INVALID_PARAMETER, STATUS_SUCCESS, STATUS_UNSUCCESSFUL,
 };
 use abi::{BOOLEAN, NTSTATUS, PVOID};
-use flight::{ExecutionContext, Host, Irql, Log};
+use flight::{Component, ExecutionContext, Host, Irql, Log};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
@@ -45,6 +45,11 @@ import_rows! {
 /// A driver's start routine.
 pub type StartRoutine = unsafe extern "win64-unwind" fn(PVOID);
 
+/// The number of threads that a driver may have at a time: one more cannot be created.
+///
+/// WINDOWS: the limit is what the memory of the machine has room for (our decision: far more than a
+/// driver needs, and few enough for this machine).
+const MAX_THREADS: usize = 1024;
 /// The size of a thread object. A driver knows it as opaque memory.
 const THREAD_BYTES: usize = 0x800;
 /// The offset of the thread's id in its object. WINDOWS: undocumented; no driver reads it.
@@ -131,6 +136,10 @@ pub unsafe extern "win64-unwind" fn PsCreateSystemThread(
         return STATUS_INVALID_PARAMETER;
     };
     let machine = Machine::of(&host);
+    log.count_turn(Component::Driver, || call_of(NAME));
+    if machine.thread_count() >= MAX_THREADS {
+        return STATUS_INSUFFICIENT_RESOURCES;
+    }
     let number = machine.next_thread();
     let id = 0x2000 + 4 * number as usize;
     let thread = new_thread_object(id);

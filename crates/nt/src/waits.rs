@@ -11,10 +11,12 @@ use crate::clock;
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::entry::{judge_at_most, judge_irql};
 use crate::held_locks::{self, HeldLock, LockKind};
-use crate::image::DriverWaits;
+use crate::image::{self, DriverWaits};
 use crate::ke_irql::APC_LEVEL;
 use crate::processor::{self, current, level};
-use flight::{At, CallGuard, EventKind, Host, Irql, Kind, Log, WaitResult, WaitToken};
+use flight::{
+    At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RunningCall, WaitResult, WaitToken,
+};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -147,6 +149,7 @@ pub(crate) fn wait(
     }
     let mut waited = false;
     loop {
+        count_turn(&log, name);
         let token = match attempt(objects, all, thread, timeout == Timeout::Poll) {
             Ok((index, by)) => {
                 let consumed = if all { objects } else { &objects[index..=index] };
@@ -186,9 +189,10 @@ pub(crate) fn delay(interval: i64) -> WaitEnd {
     let timeout = Timeout::from_windows(Some(interval), host.now());
     judge_wait_level(NAME, timeout);
     let Some(deadline) = timeout.deadline() else {
-        yield_at_passive(&*host);
+        yield_at_passive(&*host, &log, NAME);
         return WaitEnd::Satisfied(0);
     };
+    count_turn(&log, NAME);
     let token = WaitToken::new("time to pass");
     match park(&host, &token, Some(deadline)) {
         None => return WaitEnd::Failed,
@@ -218,10 +222,23 @@ pub(crate) fn leave_if_over(end: WaitEnd) {
     }
 }
 
-/// Lets another thread run first, at passive level.
-pub(crate) fn yield_at_passive(host: &dyn Host) {
+/// Counts a wait of the driver on this thread, which may end a flight that does not end.
+fn count_turn(log: &Log, import: &'static str) {
+    log.count_turn(Component::Driver, || call_of(import));
+}
+
+/// The call of an import by the driver on this thread: its place, and the driver function.
+pub(crate) fn call_of(import: &str) -> String {
+    let place = image::place(image::last_caller());
+    RunningCall::describe(&format!("{import}{place}"))
+}
+
+/// Lets another thread run first, at passive level. Above, the watchdog of raised IRQLs counts the
+/// time of such calls.
+pub(crate) fn yield_at_passive(host: &dyn Host, log: &Log, import: &'static str) {
     At::at_current_irql(host, |at| {
         if let At::Passive(at) = at {
+            count_turn(log, import);
             let _waits = DriverWaits::begin();
             host.yield_point(at);
         }

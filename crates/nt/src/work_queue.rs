@@ -6,7 +6,7 @@
 use crate::machine::Machine;
 use crate::owned::{self, Origin};
 use crate::processor::{current, judge_routine_exit, run_routine};
-use flight::{ExecutionContext, Host, Log, WaitToken};
+use flight::{Component, ExecutionContext, Host, Log, WaitToken};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -95,6 +95,8 @@ impl WorkQueue {
         };
         let Some(WorkItem { run, context, log, origin }) = item else { return false };
         let entered = context.enter();
+        let call = || format!("a work item, queued{}", origin.place());
+        log.count_turn(Component::Driver, call);
         let (ended, left) = owned::run_routine_of(origin, || run_routine(host, &log, run));
         if ended.is_ok() {
             judge_routine_exit(&log, "a work item", &left);

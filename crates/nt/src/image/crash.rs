@@ -31,11 +31,11 @@ pub enum CrashKind {
     None = 0,
     /// An access to memory that is not there or not allowed.
     Access = 1,
-    /// An instruction that cannot be executed.
+    /// An instruction that cannot be executed here.
     Instruction = 2,
     /// An arithmetic exception, such as a division by zero.
     Arithmetic = 3,
-    /// A breakpoint or an assertion of the driver (`int 3`, `int 2Ch`).
+    /// A breakpoint, a debug service or an assertion of the driver (`int 3`, `int 2Dh`, `int 2Ch`).
     Breakpoint = 4,
     /// A fast-fail (`int 29h`), such as a damaged stack cookie.
     FastFail = 5,
@@ -61,10 +61,18 @@ pub enum CrashKind {
     KernelStack = 15,
     /// The driver waits for a spin lock that its thread holds.
     Deadlock = 16,
+    /// `AddressSanitizer` reported an error.
+    Sanitizer = 17,
+    /// The flight went beyond a limit: its last event is the finding.
+    Limit = 18,
+    /// The driver ended its thread by a function of the C library.
+    ThreadEnd = 19,
+    /// The process of the flight went beyond its limit of memory.
+    Memory = 20,
 }
 
 impl CrashKind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 21] = [
         Self::None,
         Self::Access,
         Self::Instruction,
@@ -82,6 +90,10 @@ impl CrashKind {
         Self::Watchdog,
         Self::KernelStack,
         Self::Deadlock,
+        Self::Sanitizer,
+        Self::Limit,
+        Self::ThreadEnd,
+        Self::Memory,
     ];
 
     fn from_number(number: u32) -> Self {
@@ -110,8 +122,13 @@ pub struct CrashRecord {
     pub address: u64,
     /// The signal; zero if it was not the reason.
     pub signal: u64,
-    /// The error code of the page fault; bit 1 is a write, bit 4 an instruction fetch.
+    /// The error code of the page fault; bit 1 is a write, bit 4 an instruction fetch. Zero if the
+    /// fault was none.
     pub error: u64,
+    /// Whether the fault was a general protection fault.
+    pub general_protection: u64,
+    /// The address that the instruction branches to, if that is no canonical one; else zero.
+    pub branch_target: u64,
     /// rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
     pub registers: [u64; 16],
     /// The return address of the last import call.
@@ -137,6 +154,10 @@ pub struct CrashRecord {
     name_bytes: u64,
     /// The name of the function.
     name: [u8; NAME],
+    /// The length of the sanitizer's name of an error.
+    pub(super) sanitizer_bytes: u64,
+    /// The sanitizer's name of an error.
+    pub(super) sanitizer: [u8; NAME],
     /// The number of frames of an image.
     pub frame_count: u64,
     /// The instructions of the frames of an image, the innermost first.
@@ -163,6 +184,8 @@ impl CrashRecord {
         address: 0,
         signal: 0,
         error: 0,
+        general_protection: 0,
+        branch_target: 0,
         registers: [0; 16],
         caller: 0,
         caller_stack: 0,
@@ -174,6 +197,8 @@ impl CrashRecord {
         component: 0,
         name_bytes: 0,
         name: [0; NAME],
+        sanitizer_bytes: 0,
+        sanitizer: [0; NAME],
         frame_count: 0,
         frames: [0; FRAMES],
         stack_start: 0,
@@ -204,6 +229,12 @@ impl CrashRecord {
         };
         let length = usize::try_from(self.name_bytes).unwrap_or(0).min(NAME);
         Some((component, String::from_utf8_lossy(&self.name[..length]).into_owned()))
+    }
+
+    /// The sanitizer's name of an error, such as `stack-buffer-overflow`.
+    pub fn sanitizer_error(&self) -> String {
+        let length = usize::try_from(self.sanitizer_bytes).unwrap_or(0).min(NAME);
+        String::from_utf8_lossy(&self.sanitizer[..length]).into_owned()
     }
 
     /// Whether the fault happened inside of the last import call: its frame is still on the stack,

@@ -23,7 +23,8 @@ pub(super) fn prepare() {
     debug_assert_eq!(instruction.code(), Code::Mov_r64_cr);
 }
 
-fn decode(code: &[u8], at: u64) -> Instruction {
+/// The instruction at an address.
+pub(super) fn decode(code: &[u8], at: u64) -> Instruction {
     Decoder::with_ip(64, code, at, DecoderOptions::NONE).decode()
 }
 
@@ -39,7 +40,7 @@ pub(super) fn emulate(interrupted: &mut Interrupted<'_>) -> bool {
             set(interrupted, instruction.op0_register(), irql_number().into())
         }
         Code::Mov_cr_r64 if instruction.op0_register() == Register::CR8 => {
-            let value = get(interrupted, instruction.op1_register());
+            let value = value_of(interrupted, instruction.op1_register());
             set_irql_number(u8::try_from(value & 0xf).unwrap_or(0));
             true
         }
@@ -63,7 +64,7 @@ fn port_access(interrupted: &mut Interrupted<'_>, instruction: &Instruction) -> 
     // The port is the operand that is an immediate byte or DX.
     let operand = u32::from(!writes);
     let port = match instruction.op_kind(operand) {
-        OpKind::Register => get(interrupted, Register::RDX) & 0xffff,
+        OpKind::Register => value_of(interrupted, Register::RDX) & 0xffff,
         _ => instruction.immediate(operand),
     };
     let port = u16::try_from(port).unwrap_or(u16::MAX);
@@ -81,7 +82,7 @@ fn shared_data_read(interrupted: &mut Interrupted<'_>, instruction: &Instruction
         return false;
     }
     let address =
-        instruction.virtual_address(1, 0, |register, _, _| Some(get(interrupted, register)));
+        instruction.virtual_address(1, 0, |register, _, _| Some(value_of(interrupted, register)));
     let Some(offset) = address.and_then(|address| address.checked_sub(SHARED_DATA)) else {
         return false;
     };
@@ -138,7 +139,8 @@ fn shared_data() -> [u8; FIELDS] {
     page
 }
 
-fn get(interrupted: &Interrupted<'_>, register: Register) -> u64 {
+/// The value of a register in interrupted code.
+pub(super) fn value_of(interrupted: &Interrupted<'_>, register: Register) -> u64 {
     if register == Register::RIP {
         return interrupted.instruction();
     }

@@ -11,6 +11,7 @@
 
 use super::context::{Context, RAX, RBP, RSP, go_on, raising_entry};
 use super::crash::{CrashKind, CrashRecord};
+use super::protection_fault::ProtectionFault;
 use super::signals::{self, Interrupted};
 use super::unwind::{FunctionTable, Handler, read_u32, read_u64};
 use crate::entry::guarded;
@@ -298,8 +299,10 @@ unsafe fn function_at<F: Copy>(address: u64) -> F {
 }
 
 fn abandon_unhandled(code: u32, raised: &Context, parameters: &[u64; 15]) -> ! {
-    let kind = match code {
-        ACCESS_VIOLATION if parameters[0] != u64::MAX => CrashKind::Access,
+    let protection = ProtectionFault::of_exception(code, parameters, raised);
+    let kind = match (protection, code) {
+        (Some(fault), _) => fault.kind(),
+        (None, ACCESS_VIOLATION) if parameters[0] != u64::MAX => CrashKind::Access,
         _ => CrashKind::Unhandled,
     };
     signals::abandon(kind, |record: &mut CrashRecord| {
@@ -309,6 +312,10 @@ fn abandon_unhandled(code: u32, raised: &Context, parameters: &[u64; 15]) -> ! {
         record.address = parameters[1];
         record.error = if parameters[0] == 1 { 2 } else { 0 };
         record.bug_check[0] = code.into();
+        if let Some(fault) = protection {
+            record.address = 0;
+            fault.describe(record);
+        }
         signals::read_memory(raised.rip, &mut record.code);
     })
 }

@@ -3,16 +3,23 @@
 //! The child's own watchdog ends driver code that runs for too long. The parent looks from outside,
 //! for a child that cannot do that: it is stopped, its signals are blocked, or its watchdog is dead.
 //! The sign of life is a number in the shared memory, which the child's watchdog counts up.
+//!
+//! Processes that a driver starts end with the flight: those of the child's process group, and those
+//! that left it (`setsid`), which this process adopts when their parents end. A variable of their
+//! environment says of which flight they are.
 #![expect(unsafe_code, reason = "waits for a process")]
 
 use super::channel::{Channel, Number};
 use super::crash::CrashKind;
 use super::stop_signals::StopSignal;
 use super::{limits, remote_threads};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The time between two looks at a child.
@@ -23,6 +30,16 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// How long a child may take until its watchdog runs. No driver code runs before.
 const START: Duration = Duration::from_mins(1);
+
+/// The variable of the environment that says of which flight a process is.
+const FLIGHT: &str = "WINDTUNNEL_FLIGHT";
+
+/// The children of this process that are flights. Their status is not taken by [`end_adopted`].
+static FLIGHTS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn flights() -> MutexGuard<'static, BTreeSet<u32>> {
+    FLIGHTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// How the process of a flight ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +59,19 @@ impl ProcessEnd {
             Self::Ended(status) | Self::Silent(status) | Self::Stopped(status) => status,
         }
     }
+
+    /// Whether the process ended by itself, with exit status 0.
+    pub fn is_success(self) -> bool {
+        matches!(self, Self::Ended(status) if status.success())
+    }
 }
 
 /// The running process of a flight. Dropping it ends the process.
 #[derive(Debug)]
 pub struct FlightProcess {
     child: Child,
+    /// What [`FLIGHT`] is in the environment of the child and of what it starts.
+    number: String,
     is_reaped: bool,
 }
 
@@ -55,8 +79,14 @@ impl FlightProcess {
     /// Starts a child in a process group of its own: a signal for the parent's group, such as that
     /// of Ctrl-C, is not one for the flight.
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        let child = command.process_group(0).spawn()?;
-        Ok(Self { child, is_reaped: false })
+        static STARTED: AtomicU64 = AtomicU64::new(0);
+        limits::adopt_orphans();
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let number = format!("{}.{number}", std::process::id());
+        let mut flights = flights();
+        let child = command.env(FLIGHT, &number).process_group(0).spawn()?;
+        flights.insert(child.id());
+        Ok(Self { child, number, is_reaped: false })
     }
 
     /// Waits for the end of the child, which a [`StopSignal`] brings, too, and ends what the child
@@ -70,6 +100,9 @@ impl FlightProcess {
         while !self.look(descriptor.as_ref())? {
             if StopSignal::received().is_some() {
                 self.child.kill()?;
+            }
+            if kind.is_some() {
+                remote_threads::reap_ended(self.id());
             }
             let (before, now) = (beat, channel.number(Number::Heartbeat));
             beat = now;
@@ -125,11 +158,39 @@ impl FlightProcess {
         Ok(unsafe { info.si_pid() } != 0)
     }
 
-    /// Ends what is left of the process group, and takes the status of the child.
+    /// Ends what is left of the flight, and takes the status of the child.
     fn reap(&mut self) -> io::Result<ExitStatus> {
         limits::kill_group(self.id());
         self.is_reaped = true;
-        self.child.wait()
+        let status = self.child.wait();
+        flights().remove(&self.child.id());
+        end_adopted(&self.number);
+        status
+    }
+}
+
+/// Ends the adopted processes of a flight that has ended, and takes the status of those that have
+/// ended. What these started is adopted then, so this looks again, for a while.
+fn end_adopted(flight: &str) {
+    const LOOKS: u32 = 1000;
+    let variable = format!("{FLIGHT}={flight}");
+    let is_of_flight = |process: &u32| {
+        let environment = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
+    };
+    for _ in 0..LOOKS {
+        let flights = flights();
+        let adopted = limits::children().into_iter().filter(|child| !flights.contains(child));
+        let alive = adopted.filter(|child| !limits::has_ended(*child));
+        let left: Vec<u32> = alive.filter(is_of_flight).collect();
+        for process in &left {
+            limits::kill_child(*process);
+        }
+        drop(flights);
+        if left.is_empty() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -204,6 +265,28 @@ mod tests {
         }
     }
 
+    /// The variable that makes the next test the silent process of its own.
+    const IS_SILENT: &str = "WINDTUNNEL_TEST_FLIES";
+
+    /// None of its threads runs driver code, so the registers of all are read.
+    #[test]
+    fn a_silent_process_with_several_threads_is_ended() {
+        if std::env::var_os(IS_SILENT).is_some() {
+            std::thread::spawn(|| std::thread::sleep(Duration::from_mins(10)));
+            return std::thread::sleep(Duration::from_mins(10));
+        }
+        let channel = Channel::create().unwrap();
+        channel.set_number(Number::Heartbeat, 1);
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let test = "image::flight_process::tests::a_silent_process_with_several_threads_is_ended";
+        command.args(["--exact", test]).env(IS_SILENT, "1").stdout(std::process::Stdio::null());
+        let process = FlightProcess::start(&mut command).unwrap();
+        // Its threads begin to run.
+        let end = process.wait(&channel, Some(Duration::from_secs(1))).unwrap();
+        assert!(matches!(end, ProcessEnd::Silent(_)), "{end:?}");
+        assert_eq!(end.status().signal(), Some(libc::SIGKILL));
+    }
+
     #[test]
     fn a_sign_of_life_keeps_a_process_alive() {
         let channel = Channel::create().unwrap();
@@ -222,10 +305,10 @@ mod tests {
         });
     }
 
-    #[test]
-    fn what_a_process_leaves_behind_is_ended_with_it() {
+    /// Whether a process runs some seconds after its flight ended.
+    fn is_left(script: &str) -> bool {
         let channel = Channel::create().unwrap();
-        let mut command = shell("sleep 1000 & echo $!");
+        let mut command = shell(script);
         let process = FlightProcess::start(command.stdout(std::process::Stdio::piped()));
         let mut process = process.unwrap();
         let mut output = process.child.stdout.take().unwrap();
@@ -238,10 +321,35 @@ mod tests {
             let status = std::fs::read_to_string(format!("/proc/{}/status", number.trim()));
             status.is_ok_and(|status| !status.contains("State:\tZ"))
         };
-        let is_left = (0..1000).all(|_| {
+        (0..1000).all(|_| {
             std::thread::sleep(Duration::from_millis(10));
             is_alive()
-        });
-        assert!(!is_left, "process {number} is left");
+        })
+    }
+
+    #[test]
+    fn what_a_process_leaves_behind_is_ended_with_it() {
+        for script in [
+            "sleep 1000 & echo $!",
+            "setsid sleep 1000 & echo $!",
+            // A process of a session of its own whose parent has ended, and its child.
+            "setsid sh -c 'echo $$ > /dev/stdout; sleep 1000 > /dev/null; true' & sleep 0.1",
+            "setsid sh -c 'sleep 1000 & echo $!; sleep 1000; true' & sleep 0.1",
+        ] {
+            assert!(!is_left(script), "{script}");
+        }
+    }
+
+    #[test]
+    fn other_children_of_the_process_are_not_ended() {
+        let channel = Channel::create().unwrap();
+        let running = FlightProcess::start(&mut shell("sleep 1000")).unwrap();
+        let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = FlightProcess::start(&mut shell("setsid sleep 1000 &")).unwrap();
+        process.wait(&channel, None).unwrap();
+        assert!(!limits::has_ended(running.child.id()), "another flight");
+        assert!(other.try_wait().unwrap().is_none(), "a child that is no flight");
+        other.kill().unwrap();
+        other.wait().unwrap();
     }
 }

@@ -43,6 +43,18 @@ pub fn limit_process(parent: Option<u32>, channel: RawFd) {
     close_others(channel);
 }
 
+/// Limits this process, which reads a symbol file: to memory beyond what it has now, to processor
+/// time, and to twice that time if it waits. It ends with its parent and writes no file.
+pub(super) fn limit_symbol_reader(memory_bytes: u64, seconds: u32) {
+    end_with_parent(None);
+    limit(libc::RLIMIT_CORE, 0);
+    limit(libc::RLIMIT_AS, memory().0.saturating_add(memory_bytes));
+    limit(libc::RLIMIT_CPU, seconds.into());
+    limit(libc::RLIMIT_FSIZE, 0);
+    // SAFETY: The call sets a timer of this process, whose signal ends it.
+    unsafe { libc::alarm(seconds * 2) };
+}
+
 /// The system kills this process when the thread that started it ends, so that no flight is left
 /// behind.
 fn end_with_parent(parent: Option<u32>) {
@@ -108,6 +120,35 @@ pub fn return_large_blocks() {
 pub(super) fn kill_group(leader: pid_t) {
     // SAFETY: The flight's process is not reaped yet, so that the number is that of its group.
     unsafe { libc::kill(-leader, libc::SIGKILL) };
+}
+
+/// From now on, processes whose parents end become children of this process, if no other ancestor
+/// adopts them.
+pub(super) fn adopt_orphans() {
+    let (on, zero): (c_ulong, c_ulong) = (1, 0);
+    // SAFETY: The call sets a flag of this process.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, on, zero, zero, zero) };
+}
+
+/// The children of this process.
+pub(super) fn children() -> Vec<u32> {
+    let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists = threads.map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    let lists: String = lists.flatten().collect();
+    lists.split_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+/// Whether a child has ended. If so, its status is taken.
+pub(super) fn has_ended(child: u32) -> bool {
+    // SAFETY: The call takes no status.
+    let taken = unsafe { libc::waitpid(child.cast_signed(), ptr::null_mut(), libc::WNOHANG) };
+    taken != 0
+}
+
+/// Kills a child whose status was not taken.
+pub(super) fn kill_child(child: u32) {
+    // SAFETY: The number is that of the child until its status is taken.
+    unsafe { libc::kill(child.cast_signed(), libc::SIGKILL) };
 }
 
 /// A descriptor of a child process that can be polled for its end. `None` if the system has none.

@@ -29,6 +29,9 @@ impl DriverImage {
         if SharedObject::is_elf(file) {
             return SharedObject::parse(file).map(Self::SharedObject);
         }
+        if !Image::is_mz(file) {
+            return Err(ImageError("is neither a PE image nor an ELF shared object".into()));
+        }
         Image::parse(file).map(Self::Image)
     }
 

@@ -109,6 +109,11 @@ fn error<T>(text: impl Into<String>) -> Result<T, ImageError> {
 }
 
 impl Image {
+    /// Whether a file begins as an image does.
+    pub fn is_mz(file: &[u8]) -> bool {
+        file.starts_with(b"MZ")
+    }
+
     /// Reads an image from the bytes of its file.
     pub fn parse(file: &[u8]) -> Result<Self, ImageError> {
         check_kind(file)?;
@@ -179,6 +184,14 @@ impl Image {
     }
 }
 
+impl Image {
+    /// Whether a text of 16-bit characters is in the image, in upper or lower case.
+    pub fn contains_wide_text(&self, text: &str) -> bool {
+        let wanted: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        self.layout.windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(&wanted))
+    }
+}
+
 impl fmt::Debug for Image {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Image").field("bytes", &self.layout.len()).finish_non_exhaustive()
@@ -187,7 +200,7 @@ impl fmt::Debug for Image {
 
 /// Checks that the file is a kernel-mode image for this processor.
 fn check_kind(file: &[u8]) -> Result<(), ImageError> {
-    if file.get(..2) != Some(b"MZ") {
+    if !Image::is_mz(file) {
         return error("is not a Windows image: it does not begin with MZ");
     }
     let word = |at: usize| -> Option<u16> {

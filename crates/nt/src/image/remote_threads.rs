@@ -34,6 +34,16 @@ pub(super) fn record(process: pid_t, kind: CrashKind, channel: &Channel) {
     }
 }
 
+/// Takes the status of threads that [`record`] has stopped and that have ended since: a process that
+/// was killed has not ended before its tracer has seen the end of its other threads.
+pub(super) fn reap_ended(process: pid_t) {
+    for thread in threads(process).into_iter().filter(|thread| *thread != process) {
+        let mut status: c_int = 0;
+        // SAFETY: The call fills in the number. A thread that is not traced is an error.
+        unsafe { libc::waitpid(thread, &raw mut status, libc::__WALL | libc::WNOHANG) };
+    }
+}
+
 /// The threads of a process.
 fn threads(process: pid_t) -> Vec<pid_t> {
     let entries = std::fs::read_dir(format!("/proc/{process}/task"));

@@ -8,24 +8,33 @@
 use super::load::{Binding, TRAP};
 use super::mapping::{Mapping, Protection};
 use super::parse::ImageError;
+use super::sanitizer;
+use super::thread_end::{replace_addresses, replaced_addresses};
 use super::thunk::Thunks;
-use object::read::elf::{ElfFile64, FileHeader as _};
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _};
 use object::{Endianness, Object as _, ObjectSegment as _, ObjectSymbol as _};
 use std::ffi::{CStr, CString, c_int};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::ptr;
+
+/// The largest shared object that is loaded. Offsets in its code have 32 bits.
+const MAX_SIZE: u64 = u32::MAX as u64;
 
 /// A shared object that can be loaded.
 #[derive(Debug)]
 pub struct SharedObject {
     /// The names that it imports.
     pub imports: Vec<String>,
+    /// The address of `DriverEntry`, relative to its first one.
+    pub entry: u32,
     /// The size of its memory.
-    size: u64,
+    size: usize,
+    /// Where it keeps the addresses of functions that are replaced, and the replacements.
+    replaced: Vec<(u64, usize)>,
 }
 
 fn error<T>(text: impl Into<String>) -> Result<T, ImageError> {
@@ -50,24 +59,58 @@ impl SharedObject {
             return error("is not a shared object: link the driver with -shared");
         }
         let elf: ElfFile64<'_, Endianness> = ElfFile64::parse(file).map_err(bad)?;
-        let entry = elf.dynamic_symbols().any(|symbol| {
+        let entry = elf.dynamic_symbols().find(|symbol| {
             symbol.name() == Ok("DriverEntry") && !symbol.is_undefined() && symbol.is_global()
         });
-        if !entry {
+        let Some(entry) = entry else {
             return error(
                 "has no DriverEntry: export it with default visibility; a user-mode driver is flown with \
              --umd",
             );
-        }
+        };
         // A weak name that nothing defines is NULL; compilers' start files have such names.
         let undefined =
             elf.dynamic_symbols().filter(|symbol| symbol.is_undefined() && !symbol.is_weak());
         let names =
             undefined.filter_map(|symbol| symbol.name().ok()).filter(|name| !name.is_empty());
-        let imports = names.filter(|name| !is_in_c_library(name)).map(str::to_owned).collect();
-        let ends = elf.segments().map(|segment| segment.address() + segment.size());
-        Ok(Self { imports, size: ends.max().unwrap_or(0) })
+        let imports: Vec<String> =
+            names.filter(|name| !is_in_c_library(name)).map(str::to_owned).collect();
+        let missing = sanitizer::missing_runtime(&imports, &libraries(&elf));
+        if let Some(missing) = missing {
+            return Err(missing);
+        }
+        if imports.iter().any(|name| name.contains(char::is_control)) {
+            return error("imports a name that has control characters");
+        }
+        let (mut size, entry) = (0, u32::try_from(entry.address()).ok());
+        for segment in elf.segments() {
+            let (at, bytes) = (segment.address(), segment.size());
+            let end = at.checked_add(bytes).filter(|end| *end <= MAX_SIZE);
+            let end = end.and_then(|end| usize::try_from(end).ok()).ok_or_else(|| {
+                ImageError(format!(
+                    "has a segment at {at:#x} with {bytes:#x} bytes, expected up to {MAX_SIZE:#x}"
+                ))
+            })?;
+            size = size.max(end);
+        }
+        let Some(entry) = entry.filter(|entry| (*entry as usize) < size) else {
+            return error("has its DriverEntry outside of its segments");
+        };
+        let mut replaced = replaced_addresses(&elf);
+        replaced.retain(|(offset, _)| offset.checked_add(8).is_some_and(|end| end <= size as u64));
+        Ok(Self { imports, entry, size, replaced })
     }
+}
+
+/// The libraries that an object is linked to.
+fn libraries(elf: &ElfFile64<'_, Endianness>) -> Vec<String> {
+    let (endian, data) = (elf.endian(), elf.data());
+    let sections = elf.elf_section_table();
+    let Ok(Some((entries, link))) = sections.dynamic(endian, data) else { return Vec::new() };
+    let Ok(strings) = sections.strings(endian, data, link) else { return Vec::new() };
+    let needed = entries.iter().filter(|entry| entry.tag(endian) == object::elf::DT_NEEDED);
+    let names = needed.filter_map(|entry| entry.string(endian, strings).ok());
+    names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
 /// Whether the process has a definition of a name already: the C library's.
@@ -119,10 +162,10 @@ impl LoadedObject {
             return error("has no DriverEntry");
         }
         let base = base_of(entry.expose_provenance());
-        let size = usize::try_from(object.size).unwrap_or(0);
+        replace_addresses(base, &object.replaced);
         Ok(Self {
             entry: entry.expose_provenance(),
-            range: base..base + size,
+            range: base..base.saturating_add(object.size),
             _thunks: thunks,
             traps,
         })
@@ -154,7 +197,7 @@ impl LoadedObject {
 }
 
 /// The address at which the object that contains an address was loaded.
-fn base_of(address: usize) -> usize {
+pub(super) fn base_of(address: usize) -> usize {
     // SAFETY: Zero is a valid value of every field.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     let at = ptr::with_exposed_provenance(address);
@@ -191,7 +234,10 @@ fn open_import_library(symbols: &[(&str, usize)]) -> Result<(), ImageError> {
     // SAFETY: The descriptor is new, and only this value owns it.
     let file = std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) });
     io::Write::write_all(&mut &file, &import_library(symbols)).map_err(failed)?;
-    let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))
+    // A debugger opens the path, too: with `self` it would open a descriptor of its own, and wait
+    // for ever if that is a pipe. So the path names this process, and the descriptor stays open.
+    let descriptor = file.into_raw_fd();
+    let path = CString::new(format!("/proc/{}/fd/{descriptor}", std::process::id()))
         .map_err(|_| ImageError("cannot be loaded".into()))?;
     open_library(&path, libc::RTLD_NOW | libc::RTLD_GLOBAL)?;
     Ok(())

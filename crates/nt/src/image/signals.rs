@@ -10,14 +10,18 @@
 //!   reports, and the signal is passed on to the action that was there before.
 #![expect(unsafe_code, reason = "handles signals")]
 
+use super::channel::Channel;
 use super::context::Context;
 use super::crash::{ABANDONED, CrashKind, CrashRecord, STACK};
 use super::emulate;
 use super::exception;
 use super::fault_reporter::FaultReporter;
 use super::processor_block::ProcessorBlock;
+use super::protection_fault::{NO_ADDRESS, PRIVILEGED_INSTRUCTION, ProtectionFault};
+use super::sanitizer;
 use super::stack_limit::{self, StackUser};
-use super::watchdog::DEADLINE_SIGNAL;
+use super::thread_end::ThreadEnd;
+use super::watchdog::{self, DEADLINE_SIGNAL};
 use crate::guard::MissedBlock;
 use crate::paged::{self, PagedKind};
 use flight::RunningCall;
@@ -37,6 +41,9 @@ static MAPS: AtomicPtr<[u8; MAPS_BYTES]> = AtomicPtr::new(ptr::null_mut());
 /// The room for the list of mappings.
 pub(super) const MAPS_BYTES: usize = 1 << 20;
 
+/// The shared memory of the record; null if the process stays.
+static CHANNEL: AtomicPtr<Channel> = AtomicPtr::new(ptr::null_mut());
+
 /// The thread that reports, if the process is not one of a flight.
 static REPORTER: OnceLock<FaultReporter> = OnceLock::new();
 
@@ -49,6 +56,9 @@ static PASSED_ON: AtomicU32 = AtomicU32::new(0);
 /// A bug check or an exit that this process asked for, until its signal is handled: the kind and
 /// the parameters.
 static REQUESTED: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+
+/// The finding of a flight that went beyond a limit.
+static LIMIT_MESSAGE: OnceLock<String> = OnceLock::new();
 
 /// Whether the flight of this process is over: its exit is no finding.
 static FINISHED: AtomicBool = AtomicBool::new(false);
@@ -69,11 +79,19 @@ const SIGNAL_STACK: usize = 128 << 10;
 /// # Safety
 ///
 /// `record` and `maps` are valid for writes until the process ends, and no one else writes there.
-pub(super) unsafe fn contain_faults(record: *mut CrashRecord, maps: *mut [u8; MAPS_BYTES]) {
+pub(super) unsafe fn contain_faults(
+    record: *mut CrashRecord,
+    maps: *mut [u8; MAPS_BYTES],
+    channel: &'static Channel,
+) {
     RECORD.store(record, Ordering::SeqCst);
     MAPS.store(maps, Ordering::SeqCst);
+    CHANNEL.store(ptr::from_ref(channel).cast_mut(), Ordering::SeqCst);
     super::TRACKS_THREADS.store(true, Ordering::Relaxed);
-    stack_limit::limit_stacks();
+    // Frames of a driver with the sanitizer are larger than those that Windows runs.
+    if !sanitizer::is_present() {
+        stack_limit::limit_stacks();
+    }
     install();
 }
 
@@ -165,6 +183,7 @@ fn install() {
         fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
     }
     emulate::prepare();
+    sanitizer::report_errors();
     // SAFETY: The function can be called whenever the process ends.
     unsafe { on_exit(exited, ptr::null_mut()) };
     let action = action();
@@ -186,11 +205,17 @@ fn install() {
 
 /// Gives this thread a signal stack, so that an overflow of its own stack can be handled.
 pub(super) fn add_signal_stack() {
-    // It is never freed: the thread may be in a handler when it ends.
-    let memory = Box::leak(vec![0_u8; SIGNAL_STACK].into_boxed_slice());
-    let stack =
-        libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: SIGNAL_STACK };
-    // SAFETY: The memory is leaked, so it stays valid.
+    // It is never freed: the thread may be in a handler when it ends. It is not of the heap, because
+    // AddressSanitizer unmaps the signal stack of a thread that ends.
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: Maps new memory.
+    let memory = unsafe { libc::mmap(ptr::null_mut(), SIGNAL_STACK, access, flags, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return; // Only an overflow of the thread's own stack needs it.
+    }
+    let stack = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: SIGNAL_STACK };
+    // SAFETY: The memory is not unmapped while the thread can get a signal.
     unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) };
 }
 
@@ -271,8 +296,16 @@ impl Interrupted<'_> {
         self.set_instruction(function);
     }
 
+    /// The error code of a page fault; zero for another exception, whose code means something else.
     fn error(&self) -> u64 {
-        self.0.uc_mcontext.gregs[libc::REG_ERR as usize].cast_unsigned()
+        const PAGE_FAULT: u64 = 14;
+        let error = self.0.uc_mcontext.gregs[libc::REG_ERR as usize].cast_unsigned();
+        if self.exception() == PAGE_FAULT { error } else { 0 }
+    }
+
+    /// The number of the last exception of the processor.
+    pub(super) fn exception(&self) -> u64 {
+        self.0.uc_mcontext.gregs[libc::REG_TRAPNO as usize].cast_unsigned()
     }
 
     /// The bytes at the instruction, as many as can be read.
@@ -329,9 +362,10 @@ extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_voi
         Some(StackUser::Driver) if signal == libc::SIGSEGV => CrashKind::KernelStack,
         _ => kind_of(signal, &interrupted, address),
     };
-    let facts = [interrupted_access(interrupted.error()), address];
-    let is_assertion = interrupted.code().0[..2] == [0xcd, 0x2c];
-    if let Some(code) = exception_code(kind, address, is_assertion)
+    let protection = ProtectionFault::of(signal, &interrupted);
+    let shown = if protection.is_some() { NO_ADDRESS } else { address };
+    let facts = [interrupted_access(interrupted.error()), shown];
+    if let Some(code) = exception_code(kind, address, protection)
         && exception::continue_as_exception(&mut interrupted, code, facts)
     {
         return;
@@ -382,7 +416,11 @@ pub const ASSERTION_FAILURE: u32 = 0xC000_0420;
 ///
 /// WINDOWS: an access to a kernel address is bug check 0x50, a page fault at `DISPATCH_LEVEL` or
 /// above 0xD1; a stack overflow and a fast-fail are never handled (documented).
-fn exception_code(kind: CrashKind, address: u64, is_assertion: bool) -> Option<u32> {
+fn exception_code(
+    kind: CrashKind,
+    address: u64,
+    protection: Option<ProtectionFault>,
+) -> Option<u32> {
     const APC_LEVEL: u8 = 1;
     let irql = ProcessorBlock::existing().map_or(0, ProcessorBlock::irql);
     if irql > APC_LEVEL {
@@ -396,9 +434,14 @@ fn exception_code(kind: CrashKind, address: u64, is_assertion: bool) -> Option<u
         {
             Some(exception::ACCESS_VIOLATION)
         }
+        CrashKind::Instruction if protection == Some(ProtectionFault::Privileged) => {
+            Some(PRIVILEGED_INSTRUCTION)
+        }
         CrashKind::Instruction => Some(0xC000_001D),
         CrashKind::Arithmetic => Some(0xC000_0094),
-        CrashKind::Breakpoint if is_assertion => Some(ASSERTION_FAILURE),
+        CrashKind::Breakpoint if protection == Some(ProtectionFault::Interrupt(0x2c)) => {
+            Some(ASSERTION_FAILURE)
+        }
         CrashKind::Breakpoint => Some(0x8000_0003),
         _ => None,
     }
@@ -406,21 +449,22 @@ fn exception_code(kind: CrashKind, address: u64, is_assertion: bool) -> Option<u
 
 /// What a signal means.
 fn kind_of(signal: c_int, interrupted: &Interrupted<'_>, address: u64) -> CrashKind {
-    let (code, _) = interrupted.code();
+    if let Some(fault) = ProtectionFault::of(signal, interrupted) {
+        return fault.kind();
+    }
     let overflow = match ProcessorBlock::existing() {
         Some(block) => block.is_below_stack(address),
         None => is_near(address, interrupted.register(CrashRecord::RSP)),
     };
     match signal {
         libc::SIGSEGV | libc::SIGBUS if overflow => CrashKind::StackOverflow,
-        libc::SIGSEGV | libc::SIGBUS if code[..2] == [0xcd, 0x29] => CrashKind::FastFail,
-        libc::SIGSEGV | libc::SIGBUS if code[..2] == [0xcd, 0x2c] => CrashKind::Breakpoint,
         libc::SIGSEGV | libc::SIGBUS => CrashKind::Access,
         libc::SIGILL => CrashKind::Instruction,
         libc::SIGFPE => CrashKind::Arithmetic,
         libc::SIGTRAP => CrashKind::Breakpoint,
         libc::SIGABRT => requested_kind(),
         libc::SIGSYS => CrashKind::SystemCall,
+        _ if watchdog::is_out_of_memory() => CrashKind::Memory,
         _ => CrashKind::Deadline,
     }
 }
@@ -451,6 +495,9 @@ fn abandon_interrupted(
         record.rip = record.instruction;
         record.address = address;
         record.error = interrupted.error();
+        if let Some(fault) = ProtectionFault::of(signal, interrupted) {
+            fault.describe(record);
+        }
         record.block = MissedBlock::near(address).unwrap_or(MissedBlock::NONE);
         for (number, register) in record.registers.iter_mut().enumerate() {
             *register = interrupted.register(number);
@@ -464,7 +511,10 @@ fn abandon_interrupted(
                 record.instruction -= 2;
                 record.rip = record.instruction;
             }
-            CrashKind::BugCheck | CrashKind::Exit | CrashKind::Deadlock => {
+            CrashKind::Sanitizer => {
+                record.sanitizer_bytes = sanitizer::copy_description(&mut record.sanitizer) as u64;
+            }
+            CrashKind::BugCheck | CrashKind::Exit | CrashKind::Deadlock | CrashKind::ThreadEnd => {
                 for (parameter, requested) in record.bug_check.iter_mut().zip(&REQUESTED[1..]) {
                     *parameter = requested.load(Ordering::SeqCst);
                 }
@@ -500,6 +550,34 @@ pub(crate) fn end_for_deadlock(acquired_by: u64) {
     if is_from_file() {
         request(CrashKind::Deadlock, [acquired_by, 0, 0, 0, 0]);
     }
+}
+
+/// Ends the process because the sanitizer found an error. Returns if that is not the driver's.
+pub(super) fn end_for_sanitizer() {
+    let is_drivers = match REPORTER.get() {
+        Some(_) => RunningCall::current().is_some(),
+        None => !RECORD.load(Ordering::SeqCst).is_null(),
+    };
+    if is_drivers {
+        request(CrashKind::Sanitizer, [0; 5]);
+    }
+}
+
+/// Ends the process of a flight because the flight went beyond a limit. `message` is the finding,
+/// for [`limit_message`].
+pub fn end_for_limit(message: &str) -> ! {
+    _ = LIMIT_MESSAGE.set(message.to_owned());
+    request(CrashKind::Limit, [0; 5])
+}
+
+/// The finding of a flight in this process that went beyond a limit.
+pub fn limit_message() -> &'static str {
+    LIMIT_MESSAGE.get().map_or("", String::as_str)
+}
+
+/// Ends the process because the driver ended one of the threads that call it.
+pub(super) fn end_for_thread_end(how: ThreadEnd) -> ! {
+    request(CrashKind::ThreadEnd, [how as u64, 0, 0, 0, 0])
 }
 
 /// Whether the driver of this process is one of a file.
@@ -539,6 +617,9 @@ fn requested_kind() -> CrashKind {
         requested if requested == CrashKind::Exit as u64 => CrashKind::Exit,
         requested if requested == CrashKind::Watchdog as u64 => CrashKind::Watchdog,
         requested if requested == CrashKind::Deadlock as u64 => CrashKind::Deadlock,
+        requested if requested == CrashKind::Sanitizer as u64 => CrashKind::Sanitizer,
+        requested if requested == CrashKind::Limit as u64 => CrashKind::Limit,
+        requested if requested == CrashKind::ThreadEnd as u64 => CrashKind::ThreadEnd,
         _ => CrashKind::Abort,
     }
 }
@@ -569,10 +650,11 @@ fn write_record(kind: CrashKind, describe: impl FnOnce(&mut CrashRecord)) {
             unsafe { libc::pause() };
         }
     }
+    let at = record;
     // SAFETY: The installer vouched for the memory, and zero is a valid value of every field.
-    unsafe { record.write_bytes(0, 1) };
+    unsafe { at.write_bytes(0, 1) };
     // SAFETY: As above, and this thread alone writes it.
-    let record = unsafe { &mut *record };
+    let record = unsafe { &mut *at };
     record.describe_thread();
     describe(record);
     record.stack_start = first_readable(record.registers[CrashRecord::RSP]);
@@ -583,6 +665,13 @@ fn write_record(kind: CrashKind, describe: impl FnOnce(&mut CrashRecord)) {
         return reporter.report();
     }
     record_maps();
+    let channel = CHANNEL.load(Ordering::SeqCst);
+    // SAFETY: The pointer is null or was a reference that lives until the process ends.
+    if let Some(channel) = unsafe { channel.as_ref() } {
+        channel.seal_record(kind);
+    }
+    // SAFETY: As for `record`, which is not used any more.
+    let record = unsafe { &mut *at };
     record.set_kind(kind); // Last: a record with a kind is complete.
     // SAFETY: Ends the process without running anything of it.
     unsafe { libc::_exit(ABANDONED) };

@@ -4,6 +4,9 @@
 //! It needs the files of the objects and nothing of the process, so the parent of a flight can walk
 //! the stack of a child that has ended. Frames of an image are found by [`super::exception`] while
 //! the process still exists: an image is not in a file as it is in memory.
+//!
+//! The files are foreign input. Files that are too large are not read, a table that would be searched
+//! from its start for too long is not searched, and a panic of the reader ends the walk.
 
 use super::crash::CrashRecord;
 use addr2line::gimli::{
@@ -11,10 +14,20 @@ use addr2line::gimli::{
     UnwindContext, UnwindSection as _, UnwindTableRow,
 };
 use object::{Object as _, ObjectSection as _};
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// How many frames are walked at most, ours included.
 const MAX_FRAMES: usize = 256;
+
+/// The largest file whose tables are read.
+const MAX_FILE: u64 = 1 << 30;
+
+/// The longest table that is searched from its start, because it has no index.
+const MAX_SEARCHED: usize = 16 << 20;
 
 /// The number of the return address in unwind tables.
 const RETURN_ADDRESS: usize = 16;
@@ -37,17 +50,21 @@ pub struct MappedObject {
     pub end: u64,
 }
 
-/// The files whose code is mapped into a process.
+/// The files whose code is mapped into a process, and the ranges of its memory that are no file.
 #[derive(Clone, Debug, Default)]
-pub struct MappedObjects(Vec<MappedObject>);
+pub struct MappedObjects(Vec<MappedObject>, Vec<Range<u64>>);
 
 impl MappedObjects {
     /// Reads the list of mappings of a process (`/proc/PID/maps`). Lines that are not of a file, or
     /// not complete, are skipped.
     pub fn parse(maps: &str) -> Self {
         let mut objects: Vec<MappedObject> = Vec::new();
+        let mut others: Vec<Range<u64>> = Vec::new();
         for line in maps.lines() {
-            let Some((range, offset, path)) = mapping(line) else { continue };
+            let Some((range, offset, path)) = mapping(line) else {
+                others.extend(range(line));
+                continue;
+            };
             // A small object has its first page in several mappings.
             match objects.last_mut().filter(|last| last.path == Path::new(path)) {
                 Some(last) => last.end = range.1,
@@ -57,7 +74,7 @@ impl MappedObjects {
                 None => (),
             }
         }
-        Self(objects)
+        Self(objects, others)
     }
 
     /// Those of this process.
@@ -70,6 +87,11 @@ impl MappedObjects {
         self.0.iter().find(|object| (object.base..object.end).contains(&address))
     }
 
+    /// The range of memory that is no file and contains an address.
+    pub fn find_other(&self, address: u64) -> Option<&Range<u64>> {
+        self.1.iter().find(|range| range.contains(&address))
+    }
+
     /// Whether a file is mapped.
     pub fn has(&self, path: &Path) -> bool {
         self.0.iter().any(|object| object.path == path)
@@ -78,13 +100,19 @@ impl MappedObjects {
 
 /// The range, the offset in the file and the path of a line of the list of mappings.
 pub(super) fn mapping(line: &str) -> Option<((u64, u64), u64, &str)> {
-    let (range, rest) = line.split_once(' ')?;
-    let (start, end) = range.split_once('-')?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    let offset = number(rest.split_whitespace().nth(1)?)?;
+    let Range { start, end } = range(line)?;
+    let (_, rest) = line.split_once(' ')?;
+    let offset = u64::from_str_radix(rest.split_whitespace().nth(1)?, 16).ok()?;
     let path = &rest[rest.find('/')?..];
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    Some(((number(start)?, number(end)?), offset, path))
+    Some(((start, end), offset, path))
+}
+
+/// The range of a line of the list of mappings.
+fn range(line: &str) -> Option<Range<u64>> {
+    let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some(number(start)?..number(end)?)
 }
 
 /// The instructions of the frames at a fault, the innermost first. The first one is the faulting
@@ -116,12 +144,14 @@ impl UnwindFiles {
                 Some(object) => {
                     let known = files.iter().position(|(path, _)| *path == object.path);
                     let index = known.unwrap_or_else(|| {
-                        files.push((object.path.clone(), UnwindTables::read(&object.path)));
+                        let tables = guarded(|| UnwindTables::read(&object.path));
+                        files.push((object.path.clone(), tables));
                         files.len() - 1
                     });
                     let tables = files[index].1.as_ref();
                     let unwound = tables.and_then(|tables| {
-                        tables.unwind(address - object.base, &registers, &stack)
+                        let offset = address - object.base;
+                        guarded(|| tables.unwind(offset, &registers, &stack))
                     });
                     // A call of data: nothing has run there.
                     let is_data = frames.len() == 1 && record.error & 0x10 != 0;
@@ -142,6 +172,12 @@ impl UnwindFiles {
 }
 
 type Registers = [u64; RETURN_ADDRESS + 1];
+
+/// Runs a reader of a file. A panic of it is `None`.
+fn guarded<T>(read: impl FnOnce() -> Option<T>) -> Option<T> {
+    // What the reader has made of the file is dropped.
+    catch_unwind(AssertUnwindSafe(read)).ok().flatten()
+}
 
 /// The registers of the caller of a function that has not pushed anything.
 fn leaf(registers: &Registers, stack: &RecordedStack<'_>) -> Option<Registers> {
@@ -183,16 +219,25 @@ type Row = UnwindTableRow<usize>;
 
 impl UnwindTables {
     fn read(path: &Path) -> Option<Self> {
-        let bytes = std::fs::read(path).ok()?;
+        let length = std::fs::metadata(path).ok().filter(Metadata::is_file)?.len();
+        if length > MAX_FILE {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        File::open(path).ok()?.take(length).read_to_end(&mut bytes).ok()?;
         let file = object::File::parse(&*bytes).ok()?;
         let section = |name| {
             let section = file.section_by_name(name)?;
             Some((section.address(), section.data().ok()?.to_vec()))
         };
+        let can_be_searched = |frames: &Vec<u8>| frames.len() <= MAX_SEARCHED;
         if let Some(frames) = section(".eh_frame") {
-            return Some(Self::Loaded { frames, index: section(".eh_frame_hdr") });
+            let index = section(".eh_frame_hdr");
+            let is_usable = index.is_some() || can_be_searched(&frames.1);
+            return is_usable.then_some(Self::Loaded { frames, index });
         }
-        section(".debug_frame").map(|(_, bytes)| Self::Debug(bytes))
+        let frames = section(".debug_frame").map(|(_, bytes)| bytes);
+        frames.filter(can_be_searched).map(Self::Debug)
     }
 
     /// The row of an address.

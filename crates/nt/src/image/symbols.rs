@@ -1,14 +1,18 @@
 //! The symbols of a driver: functions and lines, from the PDB of an image or the DWARF of a shared
 //! object.
+//!
+//! The files are foreign input. The `windtunnel` command reads them in a process with limits
+//! ([`super::symbol_reader`]); a program that is not that command reads them in its own process,
+//! and a panic of a reader is an error there.
 
-use super::parse::{Image, PdbReference};
-use addr2line::gimli::DW_LANG_Rust;
-use addr2line::{FunctionName, Loader};
-use pdb2::{FallibleIterator as _, PDB, SymbolData};
-use std::borrow::Cow;
+use super::function_table::FunctionTable;
+use super::parse::Image;
+use super::{dwarf_places, symbol_reader};
+use std::collections::HashMap;
 use std::fmt;
-use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The symbols of a driver.
 #[derive(Debug)]
@@ -19,19 +23,10 @@ pub struct Symbols {
 
 #[derive(Debug)]
 enum Source {
-    /// The functions of a PDB, by address.
-    Pdb(Vec<FunctionSymbol>),
-    /// The debug information in a shared object: read when it is needed.
-    Dwarf,
-}
-
-#[derive(Debug)]
-struct FunctionSymbol {
-    rva: u32,
-    bytes: u32,
-    name: String,
-    /// The RVA, the file and the number of each line, by address.
-    lines: Vec<(u32, String, u32)>,
+    /// The functions of a PDB.
+    Pdb(FunctionTable),
+    /// The debug information in a shared object: read when it is needed, each place once.
+    Dwarf(Mutex<HashMap<u32, Option<Place>>>),
 }
 
 /// A place in an image.
@@ -70,7 +65,7 @@ impl Symbols {
         let candidates = [beside, own_name, PathBuf::from(&reference.path)];
         let mut why = SymbolError(format!("{name} is not beside the image"));
         for path in candidates.iter().filter(|path| path.is_file()) {
-            match Self::read(path, reference) {
+            match Self::of_pdb(path, reference.guid) {
                 Ok(symbols) => return Ok(symbols),
                 Err(error) => why = error,
             }
@@ -78,114 +73,71 @@ impl Symbols {
         Err(why)
     }
 
+    /// The symbols in a PDB, which has this signature.
+    pub fn of_pdb(path: &Path, guid: [u8; 16]) -> Result<Self, SymbolError> {
+        let functions = if symbol_reader::is_apart() {
+            symbol_reader::functions(path, guid)
+        } else {
+            guarded(path, || FunctionTable::read(path, guid))
+        };
+        Ok(Self { path: path.to_owned(), source: Source::Pdb(functions?) })
+    }
+
+    /// The symbols of a shared object, which are in it. Fails if they cannot be read at `probe`, an
+    /// address relative to its first one.
+    pub fn of_shared_object(path: &Path, probe: u32) -> Result<Self, SymbolError> {
+        let place = dwarf(path, &[probe])?.pop().flatten();
+        let known = Mutex::new(HashMap::from([(probe, place)]));
+        Ok(Self { path: path.to_owned(), source: Source::Dwarf(known) })
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    fn read(path: &Path, reference: &PdbReference) -> Result<Self, SymbolError> {
-        let at = path.display();
-        let error = |why: pdb2::Error| SymbolError(format!("{at} cannot be read: {why}"));
-        let file = File::open(path).map_err(|why| error(why.into()))?;
-        let mut pdb = PDB::open(file).map_err(error)?;
-        let information = pdb.pdb_information().map_err(error)?;
-        if information.guid.to_bytes_le() != reference.guid {
-            return Err(SymbolError(format!("{at} belongs to another build of the image")));
-        }
-        let functions = read_functions(&mut pdb).map_err(error)?;
-        Ok(Self { path: path.to_owned(), source: Source::Pdb(functions) })
-    }
-
-    /// The symbols of a shared object, which are in it.
-    pub fn of_shared_object(path: &Path) -> Result<Self, SymbolError> {
-        match Loader::new(path) {
-            Ok(_) => Ok(Self { path: path.to_owned(), source: Source::Dwarf }),
-            Err(why) => Err(SymbolError(why.to_string())),
-        }
-    }
-
-    /// The place of an address, relative to the driver's first one.
-    pub fn place(&self, rva: u32) -> Option<Place> {
-        self.places(&[rva]).pop().flatten()
-    }
-
     /// The places of addresses, relative to the driver's first one.
     pub fn places(&self, rvas: &[u32]) -> Vec<Option<Place>> {
         match &self.source {
-            Source::Pdb(functions) => rvas.iter().map(|rva| place_in(functions, *rva)).collect(),
-            Source::Dwarf => match Loader::new(&self.path) {
-                Ok(loader) => rvas.iter().map(|rva| dwarf_place(&loader, (*rva).into())).collect(),
-                Err(_) => vec![None; rvas.len()],
-            },
-        }
-    }
-}
-
-/// The place of an address in debug information. `None` if it has neither a function nor a line.
-fn dwarf_place(loader: &Loader, address: u64) -> Option<Place> {
-    let symbol = loader.find_symbol(address);
-    let symbol = symbol.map(|name| addr2line::demangle_auto(name.into(), None).into_owned());
-    // Inlined functions have a frame each, the innermost first. Those of Rust's libraries do not
-    // count, and the names of others are shorter than that of the function around them.
-    let mut frames = loader.find_frames(address).ok();
-    while let Some(frame) = frames.as_mut().and_then(|frames| frames.next().ok().flatten()) {
-        let location = frame.location.as_ref();
-        let Some((file, line)) = location.and_then(|place| place.file.zip(place.line)) else {
-            continue;
-        };
-        if file.contains("/rustc/") || file.contains("/rustlib/src/") {
-            continue;
-        }
-        let is_rust = |function: &FunctionName<_>| function.language == Some(DW_LANG_Rust);
-        let function = frame.function.as_ref().filter(|function| !is_rust(function));
-        let name = function.and_then(|function| function.demangle().ok()).map(Cow::into_owned);
-        let function = name.or(symbol).unwrap_or_else(|| "?".to_owned());
-        let file = file.rsplit('/').next().unwrap_or(file).to_owned();
-        return Some(Place { function, line: Some((file, line)) });
-    }
-    symbol.map(|function| Place { function, line: None })
-}
-
-/// The place of an address in the functions of a PDB.
-fn place_in(functions: &[FunctionSymbol], rva: u32) -> Option<Place> {
-    let after = functions.partition_point(|function| function.rva <= rva);
-    let function = functions.get(after.checked_sub(1)?)?;
-    if rva - function.rva >= function.bytes {
-        return None;
-    }
-    let after = function.lines.partition_point(|line| line.0 <= rva);
-    let line = after.checked_sub(1).map(|index| &function.lines[index]);
-    let line = line.map(|(_, file, number)| (file.clone(), *number));
-    Some(Place { function: function.name.clone(), line })
-}
-
-fn read_functions(pdb: &mut PDB<'_, File>) -> Result<Vec<FunctionSymbol>, pdb2::Error> {
-    let map = pdb.address_map()?;
-    let strings = pdb.string_table()?;
-    let debug = pdb.debug_information()?;
-    let mut modules = debug.modules()?;
-    let mut functions = Vec::new();
-    while let Some(module) = modules.next()? {
-        let Some(info) = pdb.module_info(&module)? else { continue };
-        let program = info.line_program()?;
-        let mut symbols = info.symbols()?;
-        while let Some(symbol) = symbols.next()? {
-            let Ok(SymbolData::Procedure(procedure)) = symbol.parse() else { continue };
-            let Some(rva) = procedure.offset.to_rva(&map) else { continue };
-            let mut lines = Vec::new();
-            let mut found = program.lines_for_symbol(procedure.offset);
-            while let Some(line) = found.next()? {
-                let Some(at) = line.offset.to_rva(&map) else { continue };
-                let file = program.get_file_info(line.file_index)?;
-                let path = strings.get(file.name)?.to_string().into_owned();
-                let name = path.rsplit(['/', '\\']).next().unwrap_or_default().to_owned();
-                lines.push((at.0, name, line.line_start));
+            Source::Pdb(functions) => rvas.iter().map(|rva| functions.place(*rva)).collect(),
+            Source::Dwarf(known) => {
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                let new = rvas.iter().filter(|rva| !known.contains_key(rva));
+                let new: Vec<u32> = new.copied().collect();
+                if !new.is_empty() {
+                    let places = places_in_shared_object(&self.path, &new);
+                    known.extend(new.into_iter().zip(places));
+                }
+                rvas.iter().map(|rva| known.get(rva).cloned().flatten()).collect()
             }
-            lines.sort_by_key(|line| line.0);
-            let name = procedure.name.to_string().into_owned();
-            functions.push(FunctionSymbol { rva: rva.0, bytes: procedure.len, name, lines });
         }
     }
-    functions.sort_by_key(|function| function.rva);
-    Ok(functions)
+}
+
+/// The places of addresses in a shared object, relative to its first one. All are `None` if its
+/// debug information cannot be read.
+pub fn places_in_shared_object(path: &Path, rvas: &[u32]) -> Vec<Option<Place>> {
+    dwarf(path, rvas).unwrap_or_else(|_| vec![None; rvas.len()])
+}
+
+fn dwarf(path: &Path, rvas: &[u32]) -> Result<Vec<Option<Place>>, SymbolError> {
+    if symbol_reader::is_apart() {
+        symbol_reader::places(path, rvas)
+    } else {
+        guarded(path, || dwarf_places::read(path, rvas))
+    }
+}
+
+/// Runs a reader of a file. A panic of it is an error.
+pub(super) fn guarded<T>(
+    path: &Path,
+    read: impl FnOnce() -> Result<T, SymbolError>,
+) -> Result<T, SymbolError> {
+    // What the reader has made of the file is dropped.
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(damaged(path)))
+}
+
+/// The error of a file whose reader ended.
+pub(super) fn damaged(path: &Path) -> SymbolError {
+    SymbolError(format!("{} cannot be read: it is damaged", path.display()))
 }

@@ -11,8 +11,9 @@
 
 use super::channel::{Channel, Number};
 use super::processor_block::ProcessorBlock;
+use super::sanitizer;
 use super::signals::process;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +29,15 @@ static NOW: AtomicU64 = AtomicU64::new(1);
 /// The threads that run driver code, with their blocks.
 static THREADS: Mutex<Vec<(libc::pid_t, ProcessorBlock)>> = Mutex::new(Vec::new());
 
+/// The same threads, as the C library knows them.
+static HANDLES: Mutex<Vec<libc::pthread_t>> = Mutex::new(Vec::new());
+
+/// Whether driver code is ended because its process has taken too much memory.
+static OUT_OF_MEMORY: AtomicBool = AtomicBool::new(false);
+
+/// For how many ticks a flight beyond its limit of memory may go on, until it ends by itself.
+const MEMORY_PATIENCE: u64 = 20;
+
 /// The current tick.
 pub(super) fn now() -> u64 {
     NOW.load(Ordering::Relaxed)
@@ -37,7 +47,28 @@ pub(super) fn now() -> u64 {
 pub(super) fn watch(block: ProcessorBlock) {
     // SAFETY: Asks for a number.
     let thread = unsafe { libc::gettid() };
+    // SAFETY: As above.
+    let handle = unsafe { libc::pthread_self() };
+    HANDLES.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
     THREADS.lock().unwrap_or_else(PoisonError::into_inner).push((thread, block));
+}
+
+/// Whether a thread of the C library is one that runs driver code.
+pub(super) fn watches(thread: libc::pthread_t) -> bool {
+    HANDLES.lock().unwrap_or_else(PoisonError::into_inner).contains(&thread)
+}
+
+/// Whether driver code is ended because its process has taken too much memory.
+pub(super) fn is_out_of_memory() -> bool {
+    OUT_OF_MEMORY.load(Ordering::Relaxed)
+}
+
+/// The memory that this process uses, in bytes.
+fn used_memory() -> u64 {
+    const PAGE: u64 = 4096;
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0).saturating_mul(PAGE)
 }
 
 /// Whether the driver code of this process can be ended from inside.
@@ -66,23 +97,34 @@ impl Health {
 }
 
 /// Starts the watchdog: driver code that runs for longer than `deadline` is abandoned. The sign of
-/// life goes to `channel`.
-pub fn start_watchdog(deadline: Duration, channel: &'static Channel) {
+/// life goes to `channel`. `is_beyond` is told the memory that the process has taken since, in bytes,
+/// and returns whether that is too much: driver code that then goes on is abandoned, too.
+pub fn start_watchdog(
+    deadline: Duration,
+    channel: &'static Channel,
+    is_beyond: impl Fn(u64) -> bool + Send + 'static,
+) {
+    let at_start = used_memory();
     let limit = deadline.as_millis().div_ceil(TICK.as_millis());
     let limit = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let (started, is_started) = std::sync::mpsc::channel();
     let spawned = std::thread::Builder::new().spawn(move || {
         _ = started.send(());
-        let mut health = Health::default();
+        let (mut health, mut beyond) = (Health::default(), 0);
         channel.set_number(Number::Heartbeat, now());
         loop {
             std::thread::sleep(TICK);
             let now = NOW.fetch_add(1, Ordering::Relaxed) + 1;
             let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let (mut signalled, mut waits) = (false, false);
+            beyond += u64::from(is_beyond(used_memory().saturating_sub(at_start)));
+            let out_of_memory = beyond > MEMORY_PATIENCE;
+            OUT_OF_MEMORY.store(out_of_memory, Ordering::Relaxed);
             for (thread, block) in &threads {
                 let entered = block.entered();
-                let late = entered != 0 && now.saturating_sub(entered) > limit;
+                let late = entered != 0 && (now.saturating_sub(entered) > limit || out_of_memory);
+                // The report of the sanitizer takes as long as it reads symbols.
+                let late = late && !sanitizer::is_reporting();
                 // A user-mode driver that waits for its own threads waits without our knowledge.
                 if late && (block.is_user_mode() || is_running(*thread)) {
                     signalled = true;

@@ -133,8 +133,11 @@ impl DescriptorSocket {
             (control.as_mut_ptr().cast(), CONTROL_BYTES);
         let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_DONTWAIT;
         // SAFETY: The message has room for what it says.
-        let received = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) };
-        let Ok(length) = usize::try_from(received) else { return Err(io::Error::last_os_error()) };
+        let mut receive = || unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut message, flags) };
+        let length = match usize::try_from(receive()) {
+            Ok(length) => length,
+            Err(_) => length_after_reset(io::Error::last_os_error(), receive)?,
+        };
         let descriptors = received_descriptors(&message);
         if length == 0 && descriptors.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -150,6 +153,18 @@ impl DescriptorSocket {
         let answer = unsafe { libc::poll(&raw mut state, 1, 0) };
         answer > 0 && state.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0
     }
+}
+
+/// The length of the last message of a side that has closed the socket with unread messages. The
+/// operating system returns `ECONNRESET` once, before that message.
+fn length_after_reset(
+    error: io::Error,
+    receive: impl FnOnce() -> libc::ssize_t,
+) -> io::Result<usize> {
+    if error.kind() != io::ErrorKind::ConnectionReset {
+        return Err(error);
+    }
+    usize::try_from(receive()).map_err(|_| io::Error::last_os_error())
 }
 
 /// The descriptors of a received message. Those that are not expected are closed.
@@ -209,5 +224,15 @@ mod tests {
         assert!(other.is_gone());
         assert_eq!(other.receive(None).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
         assert!(other.send(b"x", &[]).is_err());
+    }
+
+    #[test]
+    fn the_last_message_of_a_side_that_left_messages_unread_is_received() {
+        let (one, other) = pair().unwrap();
+        one.send(b"a message that is not read", &[]).unwrap();
+        other.send(b"refused", &[]).unwrap();
+        drop(other);
+        assert_eq!(one.receive(None).unwrap().bytes, b"refused");
+        assert_eq!(one.receive(None).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -1,10 +1,12 @@
-//! The driver behind the exported functions: the built-in one, or the one that the environment
-//! names.
+//! The driver behind a kernel for clients: the built-in one, or the one that a name chooses, which is
+//! that of a good driver or of a file.
 
-use flight::{Log, Pool};
+use crate::driver_file::OpenedFile;
+use flight::{Log, Pool, ThreadedHost};
 use kernel::DriverSetup;
 use softgpu::{HandlePool, MemoryPlan, SoftGpu};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The environment variable that chooses the driver.
@@ -14,16 +16,42 @@ const VARIABLE: &str = "WINDTUNNEL_DRIVER";
 /// committed until it is touched.
 const MACHINE_MEMORY: u64 = 4 << 30;
 
+/// The driver that the environment names, if it names one.
+fn name_of_environment() -> Option<OsString> {
+    std::env::var_os(VARIABLE).filter(|value| !value.is_empty())
+}
+
+/// Whether the environment names a file.
+pub fn is_file_of_environment() -> bool {
+    name_of_environment().is_some_and(|name| is_file(&name))
+}
+
 /// Sets up the driver that the environment names, or the built-in one with much memory.
 ///
 /// # Errors
 ///
 /// Why there is no driver, in one line.
-pub fn from_environment(log: &Arc<Log>) -> Result<DriverSetup, String> {
-    let Some(name) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
-        return built_in(log);
-    };
+pub fn from_environment(host: &Arc<ThreadedHost>, log: &Arc<Log>) -> Result<DriverSetup, String> {
+    let Some(name) = name_of_environment() else { return built_in(log) };
+    if is_file(&name) {
+        let set_up = open(Path::new(&name)).and_then(|file| file.set_up(host, log));
+        return set_up.map_err(|why| format!("{VARIABLE}: {why}; there is no adapter"));
+    }
     named(&name, log).map_err(|why| format!("{VARIABLE} is {why}; there is no adapter"))
+}
+
+/// Whether a driver is named by a path: no name of a built-in one has a dot or a slash.
+pub fn is_file(name: &OsStr) -> bool {
+    name.as_encoded_bytes().iter().any(|letter| matches!(letter, b'.' | b'/'))
+}
+
+/// Opens a driver from a file, which stays until the process ends.
+///
+/// # Errors
+///
+/// Why it cannot be loaded: a sentence about the file.
+pub fn open(path: &Path) -> Result<&'static OpenedFile, String> {
+    Ok(Box::leak(Box::new(OpenedFile::open(path)?)))
 }
 
 /// Sets up a good driver by its name.

@@ -1,12 +1,12 @@
-//! Internal errors: after the first one every call fails.
+//! Internal errors: after the first one every call fails, and a server ends.
 //!
-//! An internal error is a broken invariant of ours (`flight::InternalError`), on a thread of the
-//! client or on one of the host's workers. It is reported on standard error, with the last
-//! events if a report was requested. From then on every call returns `STATUS_UNSUCCESSFUL`. It
-//! is never counted against the client: nothing that happens after it is judged.
+//! An internal error is a broken invariant of ours (`flight::InternalError`), or any other panic that
+//! is not a driver's, on a thread of the client or on one of the host's workers. It is reported on
+//! standard error, with the last events if a report was requested. From then on every call returns
+//! `STATUS_UNSUCCESSFUL`; a server ends instead (`forced_end.rs`). An internal error is never counted
+//! against the client: nothing that happens after it is judged.
 
-use crate::hosted_kernel;
-use crate::standard_error;
+use crate::{forced_end, hosted_kernel, standard_error};
 use flight::{
     Host, InternalError, Log, NoResources, Passive, Role, Spawner, ThreadBody, ThreadedHost,
     WaitResult, WaitToken,
@@ -29,30 +29,33 @@ pub fn first() -> Option<&'static InternalError> {
     FIRST.get()
 }
 
-/// Runs `body` and returns its panic, if it panics. An internal error is reported; a machine without
-/// threads is, too.
+/// Runs `body` and returns its panic, if it panics. An internal error is reported, and ends a server;
+/// a machine without threads is reported, too.
 pub fn caught<R>(body: impl FnOnce() -> R) -> thread::Result<R> {
     let result = catch_unwind(AssertUnwindSafe(body));
-    if let Err(panic) = &result
-        && let Some(error) = panic.downcast_ref::<InternalError>()
-    {
-        report(error);
-    }
-    if let Err(panic) = &result
-        && let Some(error) = panic.downcast_ref::<NoResources>()
-    {
-        standard_error::print_line(&error.0);
+    if let Err(panic) = &result {
+        if let Some(error) = panic.downcast_ref::<NoResources>() {
+            standard_error::print_line(&error.0);
+        } else {
+            let error = InternalError::of_panic(&**panic);
+            if FIRST.set(error.clone()).is_ok() {
+                print(&error);
+            }
+            forced_end::end_at_internal_error(&error);
+        }
     }
     result
 }
 
-fn report(error: &InternalError) {
-    if FIRST.set(error.clone()).is_err() {
-        return;
-    }
+fn print(error: &InternalError) {
+    let what_ends = if forced_end::is_server() {
+        "the server ends, and calls of its clients return STATUS_DEVICE_REMOVED"
+    } else {
+        "every further call returns STATUS_UNSUCCESSFUL"
+    };
     let mut text = format!(
-        "windtunnel: {error}\nwindtunnel: this is a bug of Windtunnel, not of its client; every \
-         further call returns STATUS_UNSUCCESSFUL\n"
+        "windtunnel: {error}\nwindtunnel: this is a bug of Windtunnel, not of its client; \
+         {what_ends}\n"
     );
     let events = hosted_kernel::running().map(|kernel| kernel.log().take());
     let events = events.unwrap_or_default();

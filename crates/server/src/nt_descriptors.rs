@@ -10,8 +10,8 @@
 //!    system uses again. Both ends of a pipe have one inode.
 //! 2. No descriptor of the library is closed before its inode was compared: a client may have
 //!    closed it and used its number again.
-//! 3. A call that looks at NT handles or names first takes note of the closed ones. Without any NT
-//!    handle this makes no system call.
+//! 3. A call that looks at NT handles or names first closes the closed ones in the kernel, or waits
+//!    until another thread has closed them there. Without any NT handle this makes no system call.
 #![expect(unsafe_code, reason = "calls the operating system")]
 
 use abi::NTSTATUS;
@@ -173,21 +173,20 @@ impl NtHandles for NtDescriptors {
         self.find_number(descriptor(number)?)
     }
 
-    fn take_closed(&self) -> Vec<NtHandleId> {
+    fn close_closed(&self, close: &mut dyn FnMut(NtHandleId)) {
+        // Locked while `close` runs: another thread's call returns after it.
         let mut state = self.state();
-        let mut closed = Vec::new();
         if state.pipes.is_empty() {
-            return closed;
+            return;
         }
         while let Some(inodes) = state.closed_inodes() {
             let count = inodes.len();
             let pipes = inodes.iter().filter_map(|inode| state.pipes.remove(inode));
-            closed.extend(pipes.map(|pipe| pipe.handle));
+            pipes.for_each(|pipe| close(pipe.handle));
             if count < CLOSED_AT_ONCE {
                 break;
             }
         }
-        closed
     }
 }
 

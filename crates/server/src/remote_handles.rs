@@ -26,8 +26,8 @@ impl NtHandles for RemoteNtHandles {
         self.0.find_descriptor(descriptor.as_fd())
     }
 
-    fn take_closed(&self) -> Vec<NtHandleId> {
-        self.0.take_closed()
+    fn close_closed(&self, close: &mut dyn FnMut(NtHandleId)) {
+        self.0.close_closed(close);
     }
 }
 

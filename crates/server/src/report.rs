@@ -6,9 +6,9 @@
 //! 2. State is kept only for live objects (handles, threads inside a call) and for findings.
 
 use crate::call_site::CallSite;
-use crate::driver_fault::DriverFault;
+use crate::forced_end::DriverFault;
 use crate::{internal, signals, standard_error};
-use flight::{Component, Event, EventKind, Kind, Log, Subject};
+use flight::{Component, Event, EventKind, InternalError, Kind, Log, Subject};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 use verify::{Finding, Severity, Verifier, plural, sentence};
 
-/// How long the report of a driver's fault waits for a lock, which the thread of the fault may hold.
+/// How long the report of a forced end waits for a lock, which the thread of a fault may hold.
 const FAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Collects the report of clients.
@@ -167,9 +167,9 @@ impl Report {
         self.finish(&text, has_errors)
     }
 
-    /// Writes the report of a server whose driver has ended it: with the finding on the fault, without
+    /// Writes the report of a process whose driver has ended it: with the finding on the fault, without
     /// the live objects of clients that are still there.
-    pub(crate) fn write_at_driver_fault(&self, log: &Log, fault: &DriverFault, left: &Leaks) {
+    pub fn write_at_driver_fault(&self, log: &Log, fault: &DriverFault, left: &Leaks) {
         let ended_by = FaultText { sentence: &fault.ended_by, callers: &fault.callers };
         let Some(mut state) = self.state_within(FAULT_TIMEOUT) else {
             self.write_in_time(Duration::ZERO, Some(ended_by));
@@ -183,8 +183,19 @@ impl Report {
         self.print(&text, true);
     }
 
+    /// Writes the report of a server that an internal error has ended. What happened since the last
+    /// call that returned is not judged.
+    pub(crate) fn write_at_internal_error(&self, error: &InternalError, left: &Leaks) {
+        if let Some(state) = self.state_within(FAULT_TIMEOUT) {
+            self.print(&text(&state, left, None), true);
+        } else {
+            let ended_by = FaultText { sentence: &error.to_string(), callers: &[] };
+            self.write_in_time(Duration::ZERO, Some(ended_by));
+        }
+    }
+
     /// Whether the report is written to standard error.
-    pub(crate) fn is_on_standard_error(&self) -> bool {
+    pub fn is_on_standard_error(&self) -> bool {
         self.to.as_ref().is_none_or(|to| to == "1")
     }
 

@@ -2,21 +2,22 @@
 #![expect(unsafe_code, reason = "calls the operating system")]
 
 use crate::descriptor_socket::DescriptorSocket;
+use crate::entrance::{Entrance, NewClient};
 use crate::hosted_kernel::HostedKernel;
 use crate::nt_descriptors::NtDescriptors;
-use crate::report::{Leaks, Report, WrittenReport};
+use crate::report::{Report, WrittenReport};
 use crate::server_client::{self, SharedServer};
-use crate::{driver_fault, internal, signals};
+use crate::{forced_end, internal, signals};
 use flight::{LiveObject, Log, ThreadedHost};
 use kernel::{DriverSetup, ProcessExit};
 use std::fs::{self, Permissions};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -35,8 +36,6 @@ pub enum ServerEnd {
     Clean,
     /// Errors, or objects left alive by a client that exited.
     Bad,
-    /// An invariant of ours was broken.
-    Internal,
 }
 
 /// Where the server's socket is, if nothing else is said: `$XDG_RUNTIME_DIR/windtunnel.sock`.
@@ -46,7 +45,7 @@ pub fn default_socket() -> Option<PathBuf> {
 }
 
 /// Serves clients until SIGTERM or SIGINT. `ready` is called when they can connect. A fault of the
-/// driver ends the process (`driver_fault.rs`). A driver that `maps_pages` accesses memory at
+/// driver ends the process, as an internal error does (`forced_end.rs`). A driver that `maps_pages` accesses memory at
 /// addresses of this process, as one from a file does.
 ///
 /// # Errors
@@ -64,10 +63,14 @@ pub fn serve(
     let report = report.map(Arc::new);
     signals::with_sent_signals_blocked(|| {
         let stop = stop_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
-        let hosted = HostedKernel::start(report.clone(), |host, log| {
-            driver_fault::watch(report, log.clone(), path);
-            set_up(host, log).map(Some)
-        })?;
+        let start = || {
+            HostedKernel::start(report.clone(), |host, log| {
+                forced_end::watch(report, log.clone(), path);
+                set_up(host, log).map(Some)
+            })
+        };
+        let hosted = internal::caught(start).unwrap_or_else(|panic| resume_unwind(panic))?;
+        hosted.host.expect_clients();
         let nt = Arc::new(NtDescriptors::default());
         let live = hosted.kernel.live_objects().objects;
         let own_objects = live.into_iter().map(|object| object.subject).collect();
@@ -87,7 +90,9 @@ pub fn serve(
         let clients = accept_until(&server, &listener, &stop);
         drop(removed);
         for (thread, socket) in clients {
-            server_client::disconnect(&socket);
+            if let Some(socket) = socket.upgrade() {
+                server_client::disconnect(&*socket);
+            }
             _ = thread.join();
         }
         let end = finish(&server);
@@ -234,8 +239,8 @@ fn take_signal(stop: &OwnedFd) {
     unsafe { libc::read(stop.as_raw_fd(), signal.as_mut_ptr().cast(), size) };
 }
 
-/// A client's thread, and a copy of its socket.
-type ServedClient = (JoinHandle<()>, OwnedFd);
+/// A client's thread, and its socket, which the thread closes when it ends.
+type ServedClient = (JoinHandle<()>, Weak<DescriptorSocket>);
 
 /// Lets clients in until a signal asks for the end.
 fn accept_until(
@@ -244,12 +249,14 @@ fn accept_until(
     stop: &OwnedFd,
 ) -> Vec<ServedClient> {
     let mut clients: Vec<ServedClient> = Vec::new();
+    let mut entrance = Entrance::new(listener);
     loop {
         let wait = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let closed = server.nt.closed_signal().unwrap_or(-1);
-        let mut waits = [wait(listener.as_raw_fd()), wait(stop.as_raw_fd()), wait(closed)];
+        // A negative number is not waited for.
         // The first NT handle creates what tells of closed ones, so that is looked for again.
-        let patience = if closed < 0 { 1000 } else { -1 };
+        let patience = entrance.patience().unwrap_or(if closed < 0 { 1000 } else { -1 });
+        let mut waits = [wait(entrance.number()), wait(stop.as_raw_fd()), wait(closed)];
         // SAFETY: The array is this function's own.
         unsafe { libc::poll(waits.as_mut_ptr(), 3, patience) };
         if waits[1].revents != 0 {
@@ -257,53 +264,35 @@ fn accept_until(
             return clients;
         }
         if waits[2].revents != 0 {
-            // A broken invariant is reported, and calls are refused from then on.
+            // A broken invariant ends the server.
             _ = internal::caught(|| {
                 let host = &server.hosted.host;
                 host.adopt("close", |at| server.collector.collect_closed_nt_handles(at));
             });
         }
         clients.retain(|client| !client.0.is_finished());
-        if waits[0].revents != 0
-            && let Some(client) = accept(server, listener)
-        {
-            clients.push(client);
+        if let Some(client) = entrance.accept(waits[0].revents != 0) {
+            clients.extend(serve_client(server, client));
         }
     }
 }
 
-/// Lets a client in, if it is of the same user.
-fn accept(server: &Arc<SharedServer>, listener: &OwnedFd) -> Option<ServedClient> {
-    let (fd, flags) = (listener.as_raw_fd(), libc::SOCK_CLOEXEC);
-    // SAFETY: The address is not asked for.
-    let socket = unsafe { libc::accept4(fd, ptr::null_mut(), ptr::null_mut(), flags) };
-    if socket < 0 {
-        return None;
-    }
-    // SAFETY: The descriptor was just created, and nothing else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    let mut peer = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: 0 };
-    let mut size = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
-    // SAFETY: The structure has that size.
-    let asked = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut size,
-        )
+/// Serves an accepted client on a thread of its own.
+fn serve_client(server: &Arc<SharedServer>, client: NewClient) -> Option<ServedClient> {
+    let NewClient { socket, process } = client;
+    let socket = Arc::new(DescriptorSocket::from(socket));
+    let (server, of_thread) = (server.clone(), socket.clone());
+    let serve = move || {
+        // A broken invariant ends the server.
+        _ = internal::caught(|| server_client::serve(&server, &of_thread, process));
     };
-    // SAFETY: The function has no requirements.
-    let own = unsafe { libc::geteuid() };
-    if asked != 0 || peer.uid != own {
-        return None;
+    match thread::Builder::new().name("windtunnel-client".to_owned()).spawn(serve) {
+        Ok(thread) => Some((thread, Arc::downgrade(&socket))),
+        Err(error) => {
+            server_client::refuse(&socket, &error.to_string());
+            None
+        }
     }
-    let copy = socket.as_fd().try_clone_to_owned().ok()?;
-    let server = server.clone();
-    let thread = thread::Builder::new().name("windtunnel-client".to_owned());
-    let thread = thread.spawn(move || server_client::serve(&server, &socket.into(), peer.pid));
-    thread.ok().map(|thread| (thread, copy))
 }
 
 /// Ends what is left, and writes the report.
@@ -317,14 +306,8 @@ fn finish(server: &SharedServer) -> ServerEnd {
             kernel.end_process(at, server.collector.process(), ProcessExit::Killed);
         });
     };
-    // A broken invariant is reported here, too.
+    // A broken invariant ends the server here, too.
     _ = internal::caught(end);
-    if internal::first().is_some() {
-        if let Some(report) = report {
-            report.write(&Leaks::default());
-        }
-        return ServerEnd::Internal;
-    }
     let mut left = server.left.lock().unwrap_or_else(PoisonError::into_inner);
     for object in objects_of_clients(server) {
         left.add_object(&format!("{}, of a process that has ended", object.subject));

@@ -118,12 +118,7 @@ impl ClientProcess {
 pub(crate) fn serve(server: &Arc<SharedServer>, socket: &DescriptorSocket, process: i32) {
     let name = match introduction(socket) {
         Ok(name) => name,
-        Err(reason) => {
-            let answer = [REFUSED, reason.as_bytes()].concat();
-            // A client that is gone does not need the reason.
-            _ = socket.send(&answer[..answer.len().min(descriptor_socket::SHORT_BYTES)], &[]);
-            return;
-        }
+        Err(reason) => return refuse(socket, &reason),
     };
     let others = Arc::downgrade(server);
     let session = Session::remote(&server.hosted.kernel, ACCESS)
@@ -143,6 +138,13 @@ pub(crate) fn serve(server: &Arc<SharedServer>, socket: &DescriptorSocket, proce
     server.clients().push(client.clone());
     let (exit, threads) = watch(server, &client, socket);
     end(server, &client, exit, threads);
+}
+
+/// Tells a client why it is refused.
+pub(crate) fn refuse(socket: &DescriptorSocket, reason: &str) {
+    let answer = [REFUSED, reason.as_bytes()].concat();
+    // A client that is gone does not need the reason.
+    _ = socket.send(&answer[..answer.len().min(descriptor_socket::SHORT_BYTES)], &[]);
 }
 
 /// The name in the first message of a client; else why it is refused.
@@ -176,7 +178,7 @@ fn watch(
             match add_channel(server, client, socket) {
                 Ok(thread) => threads.push(thread),
                 // The client's call fails.
-                Err(_) => _ = socket.send(REFUSED, &[]),
+                Err(error) => refuse(socket, &error.to_string()),
             }
         } else {
             break;
@@ -218,9 +220,6 @@ fn execute(
     call: Call,
     structure: &[u8],
 ) -> NTSTATUS {
-    if internal::first().is_some() {
-        return STATUS_UNSUCCESSFUL;
-    }
     let (name, row) = match (message::entry_of(call.entry), OtherCall::from_number(call.entry)) {
         (Some(row), _) => (row.name, Some(row)),
         (None, Some(OtherCall::CheckExclusiveOwnership)) => ("D3DKMTCheckExclusiveOwnership", None),
@@ -302,7 +301,7 @@ fn end(
             client.session.collect_closed_nt_handles(at);
         });
     };
-    // A broken invariant is reported, and the server goes on to refuse calls.
+    // A broken invariant ends the server.
     _ = internal::caught(end);
     for thread in threads {
         while !thread.is_finished() {

@@ -15,7 +15,7 @@ pub fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
 
 /// Runs `body` with every signal blocked but those of faults: a fault whose signal is blocked ends the
 /// process without a report.
-pub(crate) fn with_sent_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
+pub fn with_sent_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
     with_mask(&FAULTS, body)
 }
 

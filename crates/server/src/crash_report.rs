@@ -1,72 +1,19 @@
 //! The finding of a driver that ended its process: a fault, a bug check, a deadline, an exit.
 
 use crate::crash_place::Places;
-use crate::driver::Driver;
 use crate::missed_block::{MissedAccess, paged_sentence};
-use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 use nt::BlockKind;
-use nt::image::{Channel, CrashKind, CrashRecord, ProcessEnd, Section};
-use std::os::unix::process::ExitStatusExt as _;
+use nt::image::{CrashKind, CrashRecord, RefusedInstruction, Section};
 use verify::StackFrame;
 
-/// The names of driver code that no call leads to: before and after the first call.
-pub(crate) const DRIVER_ENTRY: &str = "DriverEntry";
-pub(crate) const OUTSIDE_OF_CALLS: &str = "a routine of the driver that is not a DDI";
-
-/// What the end of a process means.
-pub(crate) struct Crash {
-    /// The finding, if it is the driver's fault.
-    pub(crate) event: Option<Event>,
-    /// What the flight needed and did not get.
-    pub(crate) need: Option<String>,
-    /// The driver's frames, the innermost first.
-    pub(crate) stack: Vec<StackFrame>,
-}
-
-/// Explains the end of a flight's process that did not finish.
-pub(crate) fn crash_event(
-    driver: Driver,
-    umd: Option<&NativeUmd>,
-    channel: &Channel,
-    end: ProcessEnd,
-    events: &[Event],
-) -> Crash {
-    let record = channel.record();
-    let file = if let Driver::File(file) = driver { Some(file) } else { None };
-    let places = Places::of_child(file, umd, channel);
-    if let Some(name) = places.absent_import(&record) {
-        let need = format!("import {name}, which is not implemented");
-        return Crash { event: None, need: Some(need), stack: Vec::new() };
-    }
-    let stack = places.stack(&record);
-    let open = match record.kind() {
-        CrashKind::None => open_call(events),
-        // The parent wrote the record, and knows the function by the events only.
-        _ if !matches!(end, ProcessEnd::Ended(_)) => open_call(events),
-        _ => record.running(),
-    };
-    let in_umd = umd.is_some() && (file.is_none() || places.is_in_umd(&record));
-    let (component, place) = match open {
-        Some((component, name)) => (component, name),
-        None if in_umd => (Component::Umd, "a routine that the runtime did not call".to_owned()),
-        None => (Component::Driver, outside_of_calls(events).to_owned()),
-    };
-    let (rule, message) = match record.kind() {
-        CrashKind::None => (RuleId::WT_CRASH_001, ended_without_record(component, end)),
-        _ => judge_record(component, &record, &places, &stack, events),
-    };
-    let mut event = event_of(&record, rule, component, (place, message));
-    if component == Component::Umd && event.call.is_none() {
-        event.subject = last_umd_subject(events).unwrap_or(Subject::RUN);
-    }
-    event.seq = events.last().map_or(1, |event| event.seq + 1);
-    let need = format!("{} to return from every call", noun(component));
-    Crash { event: Some(event), need: Some(need), stack }
-}
+/// The name of driver code that no call leads to, before the first call.
+pub const DRIVER_ENTRY: &str = "DriverEntry";
+/// The name of driver code that no call leads to, after the first call.
+pub const OUTSIDE_OF_CALLS: &str = "a routine of the driver that is not a DDI";
 
 /// The rule that a fault breaks, and the sentence.
-pub(crate) fn judge_record(
+pub fn judge_record(
     component: Component,
     record: &CrashRecord,
     places: &Places<'_>,
@@ -93,7 +40,7 @@ pub(crate) fn judge_record(
 }
 
 /// The event of a fault, without its number: the entry, and the sentence.
-pub(crate) fn event_of(
+pub fn event_of(
     record: &CrashRecord,
     rule: RuleId,
     component: Component,
@@ -108,69 +55,12 @@ pub(crate) fn event_of(
 }
 
 /// The component in a sentence.
-fn noun(component: Component) -> &'static str {
+pub fn noun(component: Component) -> &'static str {
     if component == Component::Umd { "the user-mode driver" } else { "the driver" }
 }
 
-/// The name of driver code that no call leads to.
-fn outside_of_calls(events: &[Event]) -> &'static str {
-    let call =
-        |event: &Event| matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. });
-    let called = events.iter().any(call);
-    if called { OUTSIDE_OF_CALLS } else { DRIVER_ENTRY }
-}
-
-/// The subject of the last call of the user-mode driver.
-fn last_umd_subject(events: &[Event]) -> Option<Subject> {
-    let call = |event: &&Event| matches!(event.kind, EventKind::UmdCall { .. });
-    events.iter().rev().find(call).map(|event| event.subject)
-}
-
-/// The driver function that was entered last and has not returned, and its component.
-fn open_call(events: &[Event]) -> Option<(Component, String)> {
-    let mut open: Vec<(u32, Component, &str)> = Vec::new();
-    for event in events {
-        let thread = event.thread;
-        match &event.kind {
-            EventKind::UmdCall { name } => open.push((thread, Component::Umd, name)),
-            EventKind::DdiCall { name, .. } | EventKind::KsCall { name, .. } => {
-                open.push((thread, Component::Driver, name));
-            }
-            EventKind::UmdReturn { .. }
-            | EventKind::DdiReturn { .. }
-            | EventKind::KsReturn { .. } => {
-                let last = open.iter().rposition(|(of, ..)| *of == thread);
-                last.map(|index| open.remove(index));
-            }
-            _ => (),
-        }
-    }
-    open.pop().map(|(_, component, name)| (component, name.to_owned()))
-}
-
-/// The sentence for a process that left no record.
-fn ended_without_record(component: Component, end: ProcessEnd) -> String {
-    let driver = noun(component);
-    let hangs = hangs(component);
-    let status = match end {
-        ProcessEnd::Silent(_) => {
-            return format!(
-                "{driver} did not return within the deadline, and its process gave no sign of \
-                 life: {hangs}"
-            );
-        }
-        ProcessEnd::Stopped(_) => return format!("{driver} stopped the process: {hangs}"),
-        ProcessEnd::Ended(status) => status,
-    };
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("{driver} ended the process with exit status {code}"),
-        (None, Some(signal)) => format!("the process of {driver} was ended by signal {signal}"),
-        (None, None) => format!("the process of {driver} ended"),
-    }
-}
-
 /// What Windows does if driver code does not return.
-fn hangs(component: Component) -> &'static str {
+pub fn hangs(component: Component) -> &'static str {
     match component {
         Component::Umd => "the application hangs",
         _ => "the thread hangs, without a bug check",
@@ -190,6 +80,9 @@ fn message(
         _ if section.is_some_and(|section| !section.discardable) => "bug check 0xBE".to_owned(),
         _ => windows(record),
     };
+    if record.kind() == CrashKind::Limit {
+        return nt::image::limit_message().to_owned(); // A flight in this process.
+    }
     let place = places.name(record, stack);
     if record.kind() == CrashKind::Deadlock {
         let acquired = places.caller(record.bug_check[0]);
@@ -199,7 +92,7 @@ fn message(
             noun(component)
         );
     }
-    format!("{}: {windows}", what(component, record, section, &place))
+    format!("{}: {windows}", what(component, record, (places, section), &place))
 }
 
 /// What is at an address, in parentheses.
@@ -228,10 +121,11 @@ fn is_assertion(record: &CrashRecord) -> bool {
 fn what(
     component: Component,
     record: &CrashRecord,
-    section: Option<&Section>,
+    (places, section): (&Places<'_>, Option<&Section>),
     place: &str,
 ) -> String {
     let driver = noun(component);
+    let comma = if component == Component::Umd { "" } else { "," };
     let irql = match component {
         Component::Umd => String::new(),
         _ => format!(" at {}", irql_name(record.irql)),
@@ -241,24 +135,23 @@ fn what(
             format!("{driver}'s own assertion (int 2Ch) failed{irql} in {place}")
         }
         CrashKind::Access => {
-            // A non-canonical address is reported as zero, and without the kind of the access.
-            let fetch = record.error & 0x10 != 0;
-            let accessed = record.accessed_address().filter(|_| record.address == 0 && !fetch);
-            let non_canonical = accessed.is_some_and(|address| address != 0);
-            let verb = match record.error {
-                _ if fetch => "executed",
-                _ if record.error & 2 != 0 || (non_canonical && record.writes_memory()) => {
-                    "wrote to"
-                }
-                _ => "read from",
-            };
-            let address = accessed.unwrap_or(record.address);
-            let note = address_note(address, section);
-            format!("{driver} {verb} address {address:#x}{note}{irql} in {place}")
+            let access = access(record, places, section);
+            format!("{driver} {access}{irql} in {place}")
         }
         CrashKind::Instruction => {
-            let comma = if irql.is_empty() { "" } else { "," };
-            format!("{driver} executed an instruction that is not allowed{comma}{irql} in {place}")
+            let instruction = match record.refused_instruction() {
+                Some(RefusedInstruction::Privileged(name)) => {
+                    format!("{name}, a privileged instruction that is not emulated")
+                }
+                Some(RefusedInstruction::Interrupt(number)) => {
+                    format!("int {number:02X}h, a software interrupt that is not emulated")
+                }
+                None => "an instruction that is not allowed".to_owned(),
+            };
+            format!("{driver} executed {instruction}{comma}{irql} in {place}")
+        }
+        CrashKind::Breakpoint if record.code[..2] == [0xcd, 0x2d] => {
+            format!("{driver} called the debugger with int 2Dh{comma}{irql} in {place}")
         }
         CrashKind::Arithmetic => format!("{driver} divided by zero{irql} in {place}"),
         CrashKind::Breakpoint => {
@@ -298,9 +191,65 @@ fn what(
             let number = record.bug_check[0];
             format!("{driver} made system call {number} of this machine{irql} in {place}")
         }
+        CrashKind::Sanitizer => {
+            let error = record.sanitizer_error();
+            format!("{driver} has an error that AddressSanitizer reports: {error}{irql} in {place}")
+        }
         CrashKind::Stopped => format!("{driver} stopped the process{irql} in {place}"),
-        CrashKind::Deadlock | CrashKind::None => String::new(),
+        CrashKind::ThreadEnd => {
+            let how = match record.bug_check[0] {
+                0 => " by pthread_exit",
+                1 => " by pthread_cancel",
+                _ => ": frames were unwound, by the end of the thread or an exception",
+            };
+            format!("{driver} ended a thread that calls it{how}{irql} in {place}")
+        }
+        CrashKind::Memory => format!(
+            "{driver} takes more and more memory: its process went beyond the limit \
+             (--max-memory);{irql} it was in {place}"
+        ),
+        CrashKind::Deadlock | CrashKind::Limit | CrashKind::None => String::new(),
     }
+}
+
+/// An access to memory, as a verb with its object.
+fn access(record: &CrashRecord, places: &Places<'_>, section: Option<&Section>) -> String {
+    if record.branch_target != 0 {
+        return format!(
+            "executed address {:#x}, which is no canonical address,",
+            record.branch_target
+        );
+    }
+    match record.refused_operand() {
+        Some((name, true)) => {
+            return format!("executed {name} with an address that is not aligned,");
+        }
+        Some((name, false)) => {
+            return format!("executed {name} with an operand that the processor refuses,");
+        }
+        None => (),
+    }
+    // A non-canonical address is reported as zero, and without the kind of the access.
+    let fetch = record.error & 0x10 != 0;
+    let accessed = record.accessed_address().filter(|_| record.address == 0 && !fetch);
+    let non_canonical = accessed.is_some_and(|address| address != 0);
+    let verb = match record.error {
+        _ if fetch => "executed",
+        _ if record.error & 2 != 0 || (non_canonical && record.writes_memory()) => "wrote to",
+        _ => "read from",
+    };
+    let address = accessed.unwrap_or(record.address);
+    let note = match address_note(address, section) {
+        note if note.is_empty() && is_data_fetch(record) => ", which is data,".to_owned(),
+        note => note,
+    };
+    format!("{verb} {}{note}", places.describe(address, record))
+}
+
+/// Whether the fault was the execution of memory that is there and no code.
+fn is_data_fetch(record: &CrashRecord) -> bool {
+    const PRESENT_AND_FETCH: u64 = 0x11;
+    record.error & PRESENT_AND_FETCH == PRESENT_AND_FETCH
 }
 
 /// What Windows does if kernel-mode code does this.
@@ -310,8 +259,11 @@ fn windows(record: &CrashRecord) -> String {
     const READ_ONLY: u64 = 3;
     let raised = record.irql >= DISPATCH_LEVEL;
     match record.kind() {
+        CrashKind::Access if is_data_fetch(record) => "bug check 0xFC".to_owned(),
         CrashKind::Access if record.error & READ_ONLY == READ_ONLY => "bug check 0xBE".to_owned(),
-        CrashKind::Access if raised => "bug check 0xD1".to_owned(),
+        CrashKind::Access if raised && record.general_protection == 0 => {
+            "bug check 0xD1".to_owned()
+        }
         CrashKind::Access if record.address >= nt::image::USER_PROBE_ADDRESS => {
             "bug check 0x50".to_owned()
         }
@@ -320,10 +272,16 @@ fn windows(record: &CrashRecord) -> String {
         CrashKind::Watchdog => "bug check 0x133".to_owned(),
         CrashKind::Deadlock => "the processor hangs, bug check 0x133".to_owned(),
         CrashKind::Deadline if raised => "bug check 0x133".to_owned(),
-        CrashKind::Deadline | CrashKind::Stopped => hangs(Component::Driver).to_owned(),
+        CrashKind::Deadline | CrashKind::Stopped | CrashKind::ThreadEnd => {
+            hangs(Component::Driver).to_owned()
+        }
+        CrashKind::Memory => "allocations of the whole system fail".to_owned(),
         CrashKind::SystemCall => {
             "Windows crashes, because its system services are entered from user mode only (ours)"
                 .to_owned()
+        }
+        CrashKind::Sanitizer => {
+            "other memory is damaged or read, and any bug check follows".to_owned()
         }
         CrashKind::BugCheck => format!("bug check {:#X}", record.bug_check[0]).replace("0X", "0x"),
         _ => "bug check 0x7E in a system thread, 0x3B in a system call".to_owned(),
@@ -335,12 +293,17 @@ fn windows(record: &CrashRecord) -> String {
 fn windows_in_application(record: &CrashRecord) -> String {
     let status = match record.kind() {
         CrashKind::Access => "0xC0000005",
-        CrashKind::Instruction => "0xC000001D",
+        CrashKind::Instruction => match record.refused_instruction() {
+            Some(RefusedInstruction::Privileged(_)) => "0xC0000096",
+            _ => "0xC000001D",
+        },
         CrashKind::Arithmetic => "0xC0000094",
         CrashKind::Breakpoint => "0x80000003",
         CrashKind::StackOverflow => "0xC00000FD",
         CrashKind::FastFail | CrashKind::Abort => "0xC0000409",
-        CrashKind::Deadline | CrashKind::Stopped => return hangs(Component::Umd).to_owned(),
+        CrashKind::Deadline | CrashKind::Stopped | CrashKind::ThreadEnd => {
+            return hangs(Component::Umd).to_owned();
+        }
         _ => return "the application ends".to_owned(),
     };
     format!("the application ends with {status}")

@@ -1,11 +1,10 @@
 //! Where driver code was when it ended its process: names of addresses, and the call stack.
 
-use crate::driver_file::DriverFile;
-use crate::native_umd::NativeUmd;
+use crate::driver_file::OpenedFile;
 use flight::Component;
 use nt::image::{
-    CODE, Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Section, Symbols,
-    walk_stack,
+    CODE, Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Section,
+    places_in_shared_object, walk_stack,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -13,8 +12,19 @@ use std::sync::OnceLock;
 use verify::StackFrame;
 
 /// The crates that call drivers.
-const OWN_CRATES: [&str; 10] =
-    ["flight", "kernel", "nt", "port", "runtime", "stream", "thunk", "umd", "verify", "windtunnel"];
+const OWN_CRATES: [&str; 11] = [
+    "flight",
+    "kernel",
+    "nt",
+    "port",
+    "runtime",
+    "server",
+    "stream",
+    "thunk",
+    "umd",
+    "verify",
+    "windtunnel",
+];
 
 /// The crates of the language.
 const LANGUAGE_CRATES: [&str; 3] = ["alloc", "core", "std"];
@@ -23,13 +33,13 @@ const LANGUAGE_CRATES: [&str; 3] = ["alloc", "core", "std"];
 static OWN_OBJECTS: OnceLock<MappedObjects> = OnceLock::new();
 
 /// What is loaded now is not a driver. Has no effect the second time.
-pub(crate) fn remember_own_objects() {
+pub fn remember_own_objects() {
     OWN_OBJECTS.get_or_init(MappedObjects::of_this_process);
 }
 
 /// Names of the addresses of a process.
-pub(crate) struct Places<'a> {
-    file: Option<&'a DriverFile>,
+pub struct Places<'a> {
+    file: Option<&'a OpenedFile>,
     /// The addresses of the file's image.
     image: Range<u64>,
     /// The addresses of its absent imports.
@@ -40,21 +50,19 @@ pub(crate) struct Places<'a> {
     program: Option<PathBuf>,
     /// Whether drivers can be part of the program.
     has_drivers: bool,
+    /// Whether only the file's image is code of a driver.
+    only_image: bool,
 }
 
 impl<'a> Places<'a> {
     /// Those of a child process.
-    pub(crate) fn of_child(
-        file: Option<&'a DriverFile>,
-        umd: Option<&NativeUmd>,
-        channel: &Channel,
-    ) -> Self {
+    pub fn of_child(file: Option<&'a OpenedFile>, umd: Option<&str>, channel: &Channel) -> Self {
         remember_own_objects();
         let range = |start: Number, size: Number| {
             let start = channel.number(start);
-            start..start + channel.number(size)
+            start..start.saturating_add(channel.number(size))
         };
-        let canonical = |umd: &NativeUmd| std::fs::canonicalize(umd.path()).ok();
+        let canonical = |umd: &str| std::fs::canonicalize(umd).ok();
         Self {
             file,
             image: range(Number::ImageBase, Number::ImageSize),
@@ -63,30 +71,30 @@ impl<'a> Places<'a> {
             objects: channel.mapped_objects(),
             program: program(),
             has_drivers: file.is_none() && umd.is_none(),
+            only_image: false,
         }
     }
 
-    /// Those of an image at these addresses of this process.
-    pub(crate) fn of_image(file: &'a DriverFile, range: &Range<usize>) -> Self {
-        let image = range.start as u64..range.end as u64;
-        let objects = MappedObjects::default();
-        let (traps, umd, program) = (0..0, None, None);
-        Self { file: Some(file), image, traps, umd, objects, program, has_drivers: false }
-    }
-
     /// Those of this process: with the addresses of an image, and of its absent imports.
-    pub(crate) fn here(
-        file: Option<&'a DriverFile>,
+    pub fn here(
+        file: Option<&'a OpenedFile>,
         (image, traps): (Range<u64>, Range<u64>),
         umd: Option<PathBuf>,
     ) -> Self {
         let objects = MappedObjects::of_this_process();
         let program = program();
-        Self { file, image, traps, umd, objects, program, has_drivers: true }
+        let (has_drivers, only_image) = (true, false);
+        Self { file, image, traps, umd, objects, program, has_drivers, only_image }
+    }
+
+    /// Those of a client's process: only the file's image is code of a driver.
+    pub fn of_client(file: &'a OpenedFile, ranges: (Range<u64>, Range<u64>)) -> Self {
+        let here = Self::here(Some(file), ranges, None);
+        Self { has_drivers: false, only_image: true, ..here }
     }
 
     /// The absent import that the driver used.
-    pub(crate) fn absent_import(&self, record: &CrashRecord) -> Option<String> {
+    pub fn absent_import(&self, record: &CrashRecord) -> Option<String> {
         let used = if record.error & 0x10 != 0 { record.instruction } else { record.address };
         if record.kind() != CrashKind::Access || !self.traps.contains(&used) {
             return None;
@@ -96,7 +104,7 @@ impl<'a> Places<'a> {
     }
 
     /// The driver's frames, the innermost first.
-    pub(crate) fn stack(&self, record: &CrashRecord) -> Vec<StackFrame> {
+    pub fn stack(&self, record: &CrashRecord) -> Vec<StackFrame> {
         let count = usize::try_from(record.frame_count).unwrap_or(0).min(FRAMES);
         let addresses = match (count, record.kind()) {
             (_, CrashKind::None) => return Vec::new(),
@@ -118,7 +126,7 @@ impl<'a> Places<'a> {
     }
 
     /// Whether the record is one of code of the user-mode driver.
-    pub(crate) fn is_in_umd(&self, record: &CrashRecord) -> bool {
+    pub fn is_in_umd(&self, record: &CrashRecord) -> bool {
         let in_umd = |address: u64| {
             let object = self.objects.find(address);
             object.is_some_and(|object| Some(&object.path) == self.umd.as_ref())
@@ -129,11 +137,13 @@ impl<'a> Places<'a> {
 
     /// Whether an address is in code of a driver.
     fn is_in_driver(&self, address: u64) -> bool {
-        self.image.contains(&address)
-            || self.objects.find(address).is_some_and(|object| {
-                let own = OWN_OBJECTS.get().is_some_and(|own| own.has(&object.path));
-                !own || (self.has_drivers && self.is_in_program(address))
-            })
+        if self.image.contains(&address) || self.only_image {
+            return self.image.contains(&address);
+        }
+        self.objects.find(address).is_some_and(|object| {
+            let own = OWN_OBJECTS.get().is_some_and(|own| own.has(&object.path));
+            !own || (self.has_drivers && self.is_in_program(address))
+        })
     }
 
     fn is_in_program(&self, address: u64) -> bool {
@@ -153,7 +163,7 @@ impl<'a> Places<'a> {
                 offsets.iter().map(|offset| u32::try_from(*offset).unwrap_or(u32::MAX)).collect();
             let places = match self.file.filter(|_| self.image.contains(&group[0])) {
                 Some(file) => file.symbols().ok().map(|symbols| symbols.places(&rvas)),
-                None => Symbols::of_shared_object(&path).ok().map(|symbols| symbols.places(&rvas)),
+                None => Some(places_in_shared_object(&path, &rvas)),
             };
             let places = places.unwrap_or_else(|| vec![None; rvas.len()]);
             for (offset, place) in offsets.into_iter().zip(places) {
@@ -171,8 +181,27 @@ impl<'a> Places<'a> {
         self.objects.find(address).map(|object| (object.path.clone(), object.base))
     }
 
+    /// An address in words: where the system has put a file or memory differs from run to run, so
+    /// that only an address of neither is shown as a number.
+    pub(crate) fn describe(&self, address: u64, record: &CrashRecord) -> String {
+        if let Some((path, base)) = self.module(address) {
+            return format!("{}+{:#x}", name_of(&path), address - base);
+        }
+        let Some(range) = self.objects.find_other(address) else {
+            return format!("address {address:#x}");
+        };
+        let is_stack = range.contains(&record.registers[CrashRecord::RSP]);
+        if is_stack { "memory of the stack" } else { "memory that is not of a file" }.to_owned()
+    }
+
+    /// As [`Self::describe`], without a noun in front of a number.
+    fn number_or_name(&self, address: u64, record: &CrashRecord) -> String {
+        let text = self.describe(address, record);
+        text.strip_prefix("address ").map_or(text.clone(), str::to_owned)
+    }
+
     /// The name of the place that a record is about: in the driver, or in code that it called.
-    pub(crate) fn name(&self, record: &CrashRecord, stack: &[StackFrame]) -> String {
+    pub fn name(&self, record: &CrashRecord, stack: &[StackFrame]) -> String {
         // A bug check has the return address of the call: the call is in front of it.
         let by_import = [CrashKind::BugCheck, CrashKind::Watchdog, CrashKind::Deadlock];
         let back = by_import.contains(&record.kind()).into();
@@ -200,21 +229,27 @@ impl<'a> Places<'a> {
         }
         let object = self.objects.find(address).map(|object| name_of(&object.path));
         match (stack.first(), record.kind(), object) {
-            (Some(caller), CrashKind::Abort | CrashKind::Exit, _) => caller.to_string(),
+            (
+                Some(caller),
+                CrashKind::Abort | CrashKind::Exit | CrashKind::Sanitizer | CrashKind::ThreadEnd,
+                _,
+            ) => caller.to_string(),
             (Some(caller), _, Some(object)) => format!("{object}, called by {caller}"),
-            (Some(caller), _, None) => format!("code at {address:#x}, called by {caller}"),
+            (Some(caller), _, None) => {
+                format!("code at {}, called by {caller}", self.number_or_name(address, record))
+            }
             // Such as the timer of a driver whose memory is gone.
             (None, _, Some(object)) if import.is_some() => {
                 format!("code of {object}, after {}", import.unwrap_or_default())
             }
             (None, _, Some(object)) => format!("code of {object}"),
-            (None, _, None) => format!("code at {address:#x}"),
+            (None, _, None) => format!("code at {}", self.number_or_name(address, record)),
         }
     }
 }
 
 /// The frames of offsets in the code of a driver's file.
-pub(crate) fn frames_of_file(file: &DriverFile, offsets: &[u64]) -> Vec<StackFrame> {
+pub fn frames_of_file(file: &OpenedFile, offsets: &[u64]) -> Vec<StackFrame> {
     let rva = |offset: &u64| u32::try_from(*offset).unwrap_or(u32::MAX);
     let rvas: Vec<u32> = offsets.iter().map(rva).collect();
     let places =
@@ -224,7 +259,7 @@ pub(crate) fn frames_of_file(file: &DriverFile, offsets: &[u64]) -> Vec<StackFra
 }
 
 /// The text with each offset in the code of a driver's file ([`CODE`]) as function and line.
-pub(crate) fn name_code(file: &DriverFile, text: &str) -> String {
+pub fn name_code(file: &OpenedFile, text: &str) -> String {
     let mut parts = text.split(CODE);
     let mut named = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -240,7 +275,7 @@ pub(crate) fn name_code(file: &DriverFile, text: &str) -> String {
 
 impl<'a> Places<'a> {
     /// The section of the image that does not allow the access: it is read-only, or discarded.
-    pub(crate) fn section(&self, record: &CrashRecord) -> Option<&'a Section> {
+    pub fn section(&self, record: &CrashRecord) -> Option<&'a Section> {
         let file = self.file.filter(|_| record.kind() == CrashKind::Access)?;
         let (is_fetch, is_write) = (record.error & 0x10 != 0, record.error & 2 != 0);
         let address = if is_fetch { record.instruction } else { record.address };
@@ -255,7 +290,7 @@ impl<'a> Places<'a> {
     }
 
     /// The place of a call by its return address. `None` if it is outside of the driver.
-    pub(crate) fn caller(&self, returns_to: u64) -> Option<String> {
+    pub fn caller(&self, returns_to: u64) -> Option<String> {
         let address = returns_to.checked_sub(1).filter(|address| self.is_in_driver(*address))?;
         self.frames(&[address]).first().map(ToString::to_string)
     }
@@ -266,7 +301,7 @@ impl<'a> Places<'a> {
         let file = self.file.filter(|_| self.image.contains(&record.caller) && !is_user_mode)?;
         let names = file.image().import_names();
         let import = names.get(record.import as usize).copied().unwrap_or("an import");
-        let caller = self.frames(&[record.caller - 1]).pop()?;
+        let caller = self.frames(&[record.caller.saturating_sub(1)]).pop()?;
         Some(format!("{import}, called by {caller}"))
     }
 }

@@ -54,23 +54,7 @@ pub struct D3DKMT_ENUMADAPTERS2 {
 }
 layout! { D3DKMT_ENUMADAPTERS2: 16 { NumAdapters: 0, pAdapters: 8 } }
 
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct D3DKMT_ENUMADAPTERS_FILTER {
-    pub Value: u64,
-}
-layout! { D3DKMT_ENUMADAPTERS_FILTER: 8 { Value: 0 } }
-
-impl D3DKMT_ENUMADAPTERS_FILTER {
-    pub const IncludeComputeOnly: u64 = 1;
-    pub const IncludeDisplayOnly: u64 = 1 << 1;
-    pub const RESERVED: u64 = !3;
-
-    /// Whether one of these bits is set.
-    pub const fn has(self, bits: u64) -> bool {
-        self.Value & bits != 0
-    }
-}
+flags64! { D3DKMT_ENUMADAPTERS_FILTER { IncludeComputeOnly: 0, IncludeDisplayOnly: 1 } }
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]

@@ -49,21 +49,35 @@ macro_rules! layout {
 /// A 32-bit integer of flags: the named bits, by number.
 macro_rules! flags {
     ($name:ident { $($flag:ident: $bit:literal),* $(,)? }) => {
+        flags_of! { $name, u32, 4, { $($flag: $bit),* } }
+    };
+}
+
+/// The same with 64 bits.
+macro_rules! flags64 {
+    ($name:ident { $($flag:ident: $bit:literal),* $(,)? }) => {
+        flags_of! { $name, u64, 8, { $($flag: $bit),* } }
+    };
+}
+
+/// A set of flags in a number of this type and size.
+macro_rules! flags_of {
+    ($name:ident, $number:ty, $size:literal, { $($flag:ident: $bit:literal),* }) => {
         #[repr(transparent)]
         #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
         pub struct $name {
-            pub Value: u32,
+            pub Value: $number,
         }
-        layout! { $name: 4 { Value: 0 } }
+        layout! { $name: $size { Value: 0 } }
 
         impl $name {
-            $(pub const $flag: u32 = 1 << $bit;)*
+            $(pub const $flag: $number = 1 << $bit;)*
 
             /// The reserved bits.
-            pub const RESERVED: u32 = !(0 $(| Self::$flag)*);
+            pub const RESERVED: $number = !(0 $(| Self::$flag)*);
 
             /// Whether any bit of `mask` is set.
-            pub const fn has(self, mask: u32) -> bool {
+            pub const fn has(self, mask: $number) -> bool {
                 self.Value & mask != 0
             }
         }
@@ -112,6 +126,14 @@ macro_rules! table {
                     self.$slot = None;
                 })+
                 self
+            }
+
+            /// The names of the slots that are filled in, in order, with the addresses of their
+            /// functions.
+            pub fn addresses(&self) -> impl Iterator<Item = (&'static str, usize)> + use<> {
+                let addresses = [$(self.$slot.map(|function| function as usize)),+];
+                let named = Self::SLOTS.iter().copied().zip(addresses);
+                named.filter_map(|(name, address)| Some((name, address?)))
             }
 
             /// The names of the slots that are filled in, in order.

@@ -3,11 +3,11 @@
 //! `D3DKMTShareObjects` takes its arguments one by one, as on Windows; all others take a pointer.
 #![expect(unsafe_code, reason = "takes the pointers of callers in C, under their C names")]
 
+use crate::cancellation::exported;
 use crate::global_kernel;
 use crate::remote::{RemoteArguments, RemoteCall};
 use abi::NTSTATUS;
 use server::message::entry_number;
-use std::arch::naked_asm;
 use std::mem::offset_of;
 
 macro_rules! exports {
@@ -18,8 +18,7 @@ macro_rules! exports {
     )+) => {
         $(export! { $name(args: *$mutability abi::$module::$args) })+
 
-        /// The same functions, with the address at which the caller's frames begin. Call sites are
-        /// found by their names.
+        /// The functions that do the work of the exported ones.
         mod entered {
             use super::{
                 NTSTATUS, RemoteArguments, RemoteCall, entry_number, global_kernel,
@@ -31,8 +30,7 @@ macro_rules! exports {
     };
 }
 
-/// The exported function. Its last instruction passes the stack pointer behind the return address,
-/// which is where the caller's frames begin.
+/// The exported function.
 macro_rules! export {
     (D3DKMTShareObjects($args:ident: $pointer:ty)) => {
         export! {
@@ -42,46 +40,36 @@ macro_rules! export {
                 attributes: *mut abi::OBJECT_ATTRIBUTES,
                 access: u32,
                 handle: *mut abi::HANDLE,
-            ) with "lea r9, [rsp + 8]"
+            )
         }
     };
     ($name:ident($args:ident: $pointer:ty)) => {
-        export! { $name($args: $pointer,) with "lea rsi, [rsp + 8]" }
+        export! { $name($args: $pointer,) }
     };
-    ($name:ident($($argument:ident: $type:ty,)+) with $instruction:literal) => {
-        #[doc = concat!("`", stringify!($name), "`, of the one global kernel.")]
-        ///
-        /// # Safety
-        ///
-        /// A pointer may be any number: an invalid one is an invalid parameter. But mapped memory
-        /// where the call returns data is overwritten.
-        #[unsafe(no_mangle)]
-        #[unsafe(naked)]
-        pub unsafe extern "C-unwind" fn $name($($argument: $type),+) -> NTSTATUS {
-            naked_asm!(
-                ".cfi_startproc",
-                $instruction,
-                "jmp {entered}",
-                ".cfi_endproc",
-                entered = sym entered::$name,
-            )
+    ($name:ident($($argument:ident: $type:ty,)+)) => {
+        exported! {
+            #[doc = concat!("`", stringify!($name), "`, of the one global kernel.")]
+            ///
+            /// # Safety
+            ///
+            /// A pointer may be any number: an invalid one is an invalid parameter. But mapped memory
+            /// where the call returns data is overwritten.
+            unsafe fn $name($($argument: $type),+) -> NTSTATUS
         }
     };
 }
 
-/// The function that the exported one jumps to.
+/// The function that the exported one calls.
 macro_rules! enter {
     (D3DKMTShareObjects($args:ident: $pointer:ty)) => {
         #[expect(non_snake_case, reason = "Windows's name")]
-        pub(super) unsafe extern "C-unwind" fn D3DKMTShareObjects(
+        pub(super) extern "C-unwind" fn D3DKMTShareObjects(
             count: u32,
             objects: *const abi::D3DKMT_HANDLE,
             attributes: *mut abi::OBJECT_ATTRIBUTES,
             access: u32,
             handle: *mut abi::HANDLE,
-            caller_frames: usize,
         ) -> NTSTATUS {
-            thunk::claims::set_caller_frames(caller_frames);
             let arguments = abi::kmt::D3DKMT_SHAREOBJECTS {
                 ObjectCount: count,
                 ObjectHandleArray: objects,
@@ -102,11 +90,7 @@ macro_rules! enter {
         }
     };
     ($name:ident($args:ident: $pointer:ty)) => {
-        pub(super) unsafe extern "C-unwind" fn $name(
-            $args: $pointer,
-            caller_frames: usize,
-        ) -> NTSTATUS {
-            thunk::claims::set_caller_frames(caller_frames);
+        pub(super) extern "C-unwind" fn $name($args: $pointer) -> NTSTATUS {
             let (address, bytes) = ($args.expose_provenance(), size_of_pointed($args));
             let remote = RemoteCall {
                 entry: const { entry_number(stringify!($name)) },

@@ -2,12 +2,15 @@
 //! has without the library.
 //!
 //! `nt::image::report_faults` installs the handler and calls this module on a thread of its own, if a
-//! report was requested. A handler that the client has installed before the first call is called
+//! report was requested or the driver is one of a file: a fault of that driver is described as a
+//! server does it. A handler that the client has installed before the first call is called
 //! afterwards; one that it installs later replaces ours.
 
 use crate::global_kernel::GlobalKernel;
 use crate::report;
-use nt::image::{CrashKind, CrashRecord, MappedObjects, Place, Symbols, walk_stack};
+use nt::image::{CrashKind, CrashRecord, MappedObjects, places_in_shared_object, walk_stack};
+use server::fault_here::describe_in_client;
+use server::standard_error;
 use std::path::PathBuf;
 
 /// The number of callers that are printed.
@@ -36,6 +39,14 @@ pub(crate) fn watch_thread() {
 
 /// Writes the report. Runs on a thread of its own.
 fn write_report(record: &CrashRecord) {
+    if let Some(described) = describe_in_client(record) {
+        let kernel = GlobalKernel::running();
+        let report = kernel.and_then(|kernel| kernel.report.as_ref());
+        if !report.is_some_and(|report| report.is_on_standard_error()) {
+            standard_error::print(&described.text);
+        }
+        return kernel.map_or((), |kernel| report::write_at_driver_fault(kernel, &described.fault));
+    }
     if let Some(kernel) = GlobalKernel::running() {
         report::write_at_fault(kernel, &Fault::of(record));
     }
@@ -136,9 +147,8 @@ fn signal_name(number: u64) -> String {
 fn name(objects: &MappedObjects, address: u64) -> String {
     let Some(object) = objects.find(address) else { return format!("{address:#x}") };
     let offset = address - object.base;
-    let symbols = Symbols::of_shared_object(&object.path).ok();
-    let place: Option<Place> =
-        symbols.and_then(|symbols| symbols.place(u32::try_from(offset).ok()?));
+    let rva = u32::try_from(offset).ok();
+    let place = rva.and_then(|rva| places_in_shared_object(&object.path, &[rva]).pop().flatten());
     let file = || PathBuf::from(object.path.file_name().unwrap_or_default());
     place.map_or_else(|| format!("{}+{offset:#x}", file().display()), |place| place.to_string())
 }

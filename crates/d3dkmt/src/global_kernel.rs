@@ -3,7 +3,7 @@
 
 use crate::process_handles::Descriptors;
 use crate::remote::RemoteCall;
-use crate::{cancellation, claim_copy, faults, fork, remote, report, reserve};
+use crate::{claim_copy, faults, fork, remote, report, reserve};
 use abi::NTSTATUS;
 use abi::status::{
     STATUS_DEVICE_BUSY, STATUS_DEVICE_REMOVED, STATUS_NO_MEMORY, STATUS_NOT_FOUND,
@@ -90,18 +90,14 @@ pub(crate) fn call_here(
 
 /// Runs the body of a call, unless this thread is inside another one.
 pub(crate) fn enter(body: impl FnOnce() -> NTSTATUS) -> NTSTATUS {
-    let cancellation = cancellation::hold();
     // WINDOWS: our decision. A signal handler interrupts its thread inside a call, which may hold
     // any lock: the handler's own call must not wait for it. Windows has no such handlers.
-    let status = if INSIDE.replace(true) {
-        STATUS_DEVICE_BUSY
-    } else {
-        claim_copy::begin_call();
-        let status = body();
-        INSIDE.set(false);
-        status
-    };
-    cancellation.restore();
+    if INSIDE.replace(true) {
+        return STATUS_DEVICE_BUSY;
+    }
+    claim_copy::begin_call();
+    let status = body();
+    INSIDE.set(false);
     status
 }
 
@@ -163,7 +159,15 @@ impl GlobalKernel {
         if GLOBAL_KERNEL.get().is_none() {
             fork::mark_started();
         }
-        GLOBAL_KERNEL.get_or_init(|| signals::with_signals_blocked(Self::start)).as_ref()
+        let start = || {
+            if driver::is_file_of_environment() {
+                // Its driver may fault, on any thread.
+                signals::with_sent_signals_blocked(Self::start)
+            } else {
+                signals::with_signals_blocked(Self::start)
+            }
+        };
+        GLOBAL_KERNEL.get_or_init(start).as_ref()
     }
 
     /// The kernel, if a call has started it.
@@ -173,16 +177,18 @@ impl GlobalKernel {
 
     fn start() -> Option<Self> {
         // Without a driver, the kernel has no adapter.
-        let set_up = |_: &_, log: &_| {
-            let setup = driver::from_environment(log);
+        let set_up = |host: &_, log: &_| {
+            let setup = driver::from_environment(host, log);
             Ok(setup.inspect_err(|reason| standard_error::print_line(reason)).ok())
         };
-        let started = HostedKernel::start(report::from_environment().map(Arc::new), set_up);
-        let HostedKernel { host, kernel, report } =
-            started.inspect_err(|reason| standard_error::print_line(reason)).ok()?;
-        if report.is_some() {
+        let report = report::from_environment().map(Arc::new);
+        // First: the driver of a file may fault in its DriverEntry.
+        if report.is_some() || driver::is_file_of_environment() {
             faults::watch();
         }
+        let started = HostedKernel::start(report, set_up);
+        let HostedKernel { host, kernel, report } =
+            started.inspect_err(|reason| standard_error::print_line(reason)).ok()?;
         // After the handler of the report, which it calls.
         claim_copy::install();
         let session = Session::guarded_by(&kernel, claim_copy::DIRECT_ACCESS)

@@ -2,7 +2,7 @@
 //! kernel behind them.
 //!
 //! A client links `libwindtunnel_d3dkmt.so` (the crate `library`) and calls `D3DKMT*` from any of its threads. The
-//! kernel lives in the client's process, with a built-in driver (`WINDTUNNEL_DRIVER` chooses
+//! kernel lives in the client's process, with a built-in driver or one from a file (`WINDTUNNEL_DRIVER` chooses
 //! one), and starts at the first call. `include/windtunnel/d3dkmt.h` is generated (`cargo xtask headers`).
 //!
 //! # Invariants

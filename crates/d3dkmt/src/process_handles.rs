@@ -4,6 +4,7 @@
 //! comes from [`windtunnel_process_open`], which notes the rights that its caller asked for.
 #![expect(unsafe_code, reason = "exported under a C name, and makes system calls")]
 
+use crate::cancellation::exported;
 use crate::fork_lock::ForkLock;
 use abi::status::{STATUS_ACCESS_DENIED, STATUS_INVALID_HANDLE};
 use abi::{HANDLE, NTSTATUS};
@@ -45,20 +46,28 @@ fn granted_rights(descriptor: BorrowedFd<'_>, process: i32) -> u32 {
     noted.map_or(u32::MAX, |noted| noted.1)
 }
 
-/// Opens a process with the rights that a caller of `OpenProcess` asks for. Returns NULL if there is
-/// no such process. The handle is a file descriptor, never 0, that `close` closes.
-#[unsafe(no_mangle)]
-pub extern "C-unwind" fn windtunnel_process_open(pid: i32, access: u32) -> HANDLE {
-    // SAFETY: The call has no pointers.
-    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let Ok(mut descriptor) = i32::try_from(opened) else { return ptr::null_mut() };
-    if descriptor == 0 {
-        // SAFETY: The descriptor was opened just now.
-        descriptor = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3) };
-        // SAFETY: As above; no one else knows it.
-        unsafe { libc::close(0) };
+exported! {
+    /// Opens a process with the rights that a caller of `OpenProcess` asks for. Returns NULL if there is
+    /// no such process. The handle is a file descriptor, never 0, that `close` closes.
+    fn windtunnel_process_open(pid: i32, access: u32) -> HANDLE
+}
+
+/// The functions that do the work of the exported ones.
+mod entered {
+    use super::{HANDLE, RIGHTS, ptr};
+
+    pub(super) extern "C-unwind" fn windtunnel_process_open(pid: i32, access: u32) -> HANDLE {
+        // SAFETY: The call has no pointers.
+        let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+        let Ok(mut descriptor) = i32::try_from(opened) else { return ptr::null_mut() };
+        if descriptor == 0 {
+            // SAFETY: The descriptor was opened just now.
+            descriptor = unsafe { libc::fcntl(0, libc::F_DUPFD_CLOEXEC, 3) };
+            // SAFETY: As above; no one else knows it.
+            unsafe { libc::close(0) };
+        }
+        let Ok(number) = usize::try_from(descriptor) else { return ptr::null_mut() };
+        RIGHTS.lock().insert(descriptor, (pid, access));
+        ptr::without_provenance_mut(number)
     }
-    let Ok(number) = usize::try_from(descriptor) else { return ptr::null_mut() };
-    RIGHTS.lock().insert(descriptor, (pid, access));
-    ptr::without_provenance_mut(number)
 }

@@ -17,7 +17,7 @@ use crate::{claim_copy, process_handles, shown_memory};
 use abi::NTSTATUS;
 use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
 use server::channel::{Channel, Gone, Side};
-use server::descriptor_socket::DescriptorSocket;
+use server::descriptor_socket::{DescriptorSocket, Packet};
 use server::message::{
     BYE, Call, HELLO, MessageReader, NEW_CHANNEL, Operation, REFUSED, Request, VERSION, put_call,
     put_reply,
@@ -202,8 +202,7 @@ impl Connection {
             Ok(socket) => Some(Mutex::new(socket)),
             Err(reason) => {
                 standard_error::print_line(&format!(
-                    "{VARIABLE}: {reason}; is `windtunnel serve` running there? Every call returns \
-                     STATUS_DEVICE_REMOVED"
+                    "{VARIABLE}: {reason} Every call returns STATUS_DEVICE_REMOVED"
                 ));
                 None
             }
@@ -232,9 +231,8 @@ impl Connection {
         _ = socket.send(NEW_CHANNEL, &[]);
         let packet = socket.receive(Some(PATIENCE)).ok()?;
         drop(socket);
-        if let Some(reason) = packet.bytes.strip_prefix(REFUSED) {
-            let reason = String::from_utf8_lossy(reason);
-            standard_error::print_line(&format!("{VARIABLE}: the server refuses: {reason}"));
+        if let Some(reason) = refusal(&packet) {
+            standard_error::print_line(&format!("{VARIABLE}: {reason}"));
             return None;
         }
         let [memory, end] = <[OwnedFd; 2]>::try_from(packet.descriptors).ok()?;
@@ -250,14 +248,27 @@ impl Connection {
 }
 
 /// Connects and says which program this is.
+/// Why the server refuses, if a message says so.
+fn refusal(packet: &Packet) -> Option<String> {
+    let reason = packet.bytes.strip_prefix(REFUSED)?;
+    Some(format!("the server refuses: {}", String::from_utf8_lossy(reason)))
+}
+
 fn introduce(path: &Path) -> Result<DescriptorSocket, String> {
-    let socket = server::connect(path)?;
+    let asks = |error: String| format!("{error}; is `windtunnel serve` running there?");
+    let socket = server::connect(path).map_err(asks)?;
     let name = std::env::current_exe().ok();
     let name = name.as_deref().and_then(Path::file_name).unwrap_or_default();
     let name = name.to_string_lossy();
     let name = name.get(..name.len().min(NAME_BYTES)).unwrap_or("a client");
     let hello = [HELLO, &VERSION.to_ne_bytes(), name.as_bytes()].concat();
-    socket.send(&hello, &[]).map_err(|error| format!("{}: {error}", path.display()))?;
+    let sent = socket.send(&hello, &[]);
+    sent.map_err(|error| {
+        // A server that refuses at once has closed its end.
+        let reason = socket.receive(Some(PATIENCE)).ok().as_ref().and_then(refusal);
+        let reason = reason.map(|reason| format!("{reason}."));
+        reason.unwrap_or_else(|| asks(format!("{}: {error}", path.display())))
+    })?;
     Ok(socket)
 }
 

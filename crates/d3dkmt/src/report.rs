@@ -9,7 +9,7 @@ use crate::faults::Fault;
 use crate::global_kernel::GlobalKernel;
 use crate::{exit_status, fork, global_kernel, remote};
 use kernel::ProcessExit;
-use server::{FaultText, Leaks, Report, WrittenReport, internal, signals};
+use server::{DriverFault, FaultText, Leaks, Report, WrittenReport, internal, signals};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -45,6 +45,15 @@ pub(crate) fn write_at_fault(kernel: &GlobalKernel, fault: &Fault) {
     }
     let text = FaultText { sentence: &fault.sentence, callers: &fault.callers };
     note(report.write_in_time(FAULT_TIMEOUT, Some(text)));
+}
+
+/// Writes the report of a client whose driver has faulted: the process is about to end.
+pub(crate) fn write_at_driver_fault(kernel: &GlobalKernel, fault: &DriverFault) {
+    let Some(report) = &kernel.report else { return };
+    if !WRITTEN.load(Ordering::Acquire) {
+        report.write_at_driver_fault(kernel.session.kernel().log(), fault, &Leaks::default());
+        note(WrittenReport::Bad);
+    }
 }
 
 /// A client with a bad report fails, if it wants that.

@@ -83,6 +83,7 @@ macro_rules! for_each_absent_entry_point {
                 D3DKMTSetProcessSchedulingPriorityClass, D3DKMTQueryProcessOfferInfo,
                 D3DKMTRegisterVailProcess, D3DKMTTrimProcessCommitment, D3DKMTIsFeatureEnabled,
             ],
+            "there is no DxCore" => [D3DKMTCloseDxCoreDevice],
             "there is no GDI" => [
                 D3DKMTCreateDCFromMemory, D3DKMTDestroyDCFromMemory,
             ],

@@ -19,7 +19,7 @@ use abi::NTSTATUS;
 use abi::kmt::*;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use flight::{Passive, RuleId};
-use kernel::miniport::{DriverKind, Generation};
+use kernel::miniport::DriverKind;
 use kernel::{AdapterInfo, Handle};
 
 const OTHER_TYPE: &str = "D3DKMTQueryAdapterInfo of a type that has no row";
@@ -420,14 +420,11 @@ fn first_physical_adapter(query: &Query<'_>, _: &mut Answer) -> Result<(), NTSTA
     query.index(1).map(drop)
 }
 
-/// WINDOWS: the version that the driver declares (documented). The kernel knows the driver's model
-/// only, and returns the first or last version of it that it was written for (our decision).
+/// WINDOWS: the version that the driver declares, as a number like 2600 for WDDM 2.6 (documented). A
+/// built-in driver has the newest version of its model (our decision): 3100 or more is observed.
 fn driver_version(query: &Query<'_>, answer: &mut Answer) -> Result<(), NTSTATUS> {
-    let version = match query.info.generation {
-        Generation::One => KMT_DRIVERVERSION_WDDM_1_3,
-        Generation::Two => KMT_DRIVERVERSION_WDDM_2_0,
-    };
-    answer.word(version.cast_unsigned());
+    let version = query.info.version;
+    answer.word(version.major * 1000 + version.minor * 100);
     Ok(())
 }
 

@@ -72,7 +72,7 @@ const MAP_RULES: &[ArgumentRule<D3DDDI_MAPGPUVIRTUALADDRESS>] = &[
         broken: |args| {
             let bits = args.Protection.Value & (Protection::RESERVED | Protection::SystemUseOnly);
             if bits != 0 {
-                Some(format!("Protection has bits {bits:#x}, which are not for callers"))
+                Some(format!("Protection has reserved bits {bits:#x} set"))
             } else if args.Reserved0 != 0 || args.Reserved1 != 0 {
                 Some("a reserved member is not zero".to_owned())
             } else {

@@ -2,8 +2,8 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{
-    read, read_bytes, read_mut, read_small_list, read_small_list_mut, write, write_bytes,
-    write_list,
+    MAX_BYTES, read, read_bytes, read_mut, read_small_list, read_small_list_mut, write,
+    write_bytes, write_list,
 };
 use crate::entry::{ArgumentRule, count_kept, judge_usual_arguments};
 use crate::existing_memory;
@@ -130,7 +130,7 @@ const RULES: &[ArgumentRule<CreateArguments>] = &[
         refuses: INVALID,
         broken: |arguments| {
             let bits = arguments.args.Flags.Value & (Flags::RESERVED | Flags::OpenCrossAdapter);
-            (bits != 0).then(|| format!("bits {bits:#x} are not for callers"))
+            (bits != 0).then(|| format!("reserved bits {bits:#x} are set"))
         },
     },
     ArgumentRule {
@@ -416,6 +416,21 @@ fn check_count(session: &Session, arguments: &D3DKMT_CREATEALLOCATION) -> Result
     Ok(arguments.NumAllocations as usize)
 }
 
+/// Checks that the private data of all allocations together is no longer than that of one may be: the
+/// call has a copy of all of it.
+///
+/// WINDOWS: our decision.
+fn check_private_data(session: &Session, arguments: &CreateArguments) -> Result<(), NTSTATUS> {
+    let sizes = arguments.infos.iter().map(|info| info.private_size as usize);
+    if sizes.sum::<usize>() > MAX_BYTES {
+        session.missing_entry(
+            "D3DKMTCreateAllocation of more than 16 MiB of private data in one call",
+        );
+        return Err(STATUS_INVALID_PARAMETER);
+    }
+    Ok(())
+}
+
 /// Checks the arguments, calls the kernel, and returns private data.
 ///
 /// # Safety
@@ -447,6 +462,7 @@ unsafe fn create_objects(
             }
         }
     }
+    check_private_data(session, &arguments)?;
     // SAFETY: The caller's contract.
     let mut request = unsafe { create_request(&arguments) }?;
     request.existing = find_existing(session, &arguments)?;

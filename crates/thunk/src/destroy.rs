@@ -20,7 +20,7 @@ const RULES: &[ArgumentRule<D3DKMT_DESTROYALLOCATION2>] = &[
         refuses: Some(STATUS_INVALID_PARAMETER),
         broken: |args| {
             let bits = args.Flags.Value & !(Flags::AssumeNotInUse | Flags::SynchronousDestroy);
-            (bits != 0).then(|| format!("bits {bits:#x} are not for callers"))
+            (bits != 0).then(|| format!("reserved bits {bits:#x} are set"))
         },
     },
     ArgumentRule {

@@ -39,16 +39,22 @@ pub trait NtHandles: Send + Sync {
     /// The NT handle that a number stands for now.
     fn find(&self, number: usize) -> Option<NtHandleId>;
 
-    /// The NT handles that were closed since the last call.
-    fn take_closed(&self) -> Vec<NtHandleId>;
+    /// Calls `close` with each NT handle that was closed since the last call. Waits for another
+    /// thread that does the same: when this returns, `close` has returned for every NT handle that
+    /// was closed before.
+    fn close_closed(&self, close: &mut dyn FnMut(NtHandleId));
 }
 
 impl Session {
     /// Ends what only closed NT handles kept alive. Called by every call that can see it.
     pub fn collect_closed_nt_handles(&self, at: &mut Passive) {
         let Some(nt_handles) = &self.nt_handles else { return };
-        for handle in nt_handles.take_closed() {
-            self.kernel.close_nt_handle(at, handle);
+        let mut is_any_closed = false;
+        nt_handles.close_closed(&mut |handle| {
+            is_any_closed |= self.kernel.release_nt_handle(handle);
+        });
+        if is_any_closed {
+            self.kernel.end_released_resources(at);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Offer and reclaim of allocations.
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
-use crate::claims::{check_writable, read, read_list, read_mut, write, write_list};
+use crate::claims::{MAX_ELEMENTS, check_writable, read, read_list, read_mut, write, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
@@ -215,17 +215,29 @@ unsafe fn resolve_lists(
     let from = if by_resource { lists.resources } else { lists.allocations };
     // SAFETY: The caller's contract.
     let handles = unsafe { read_list(from, lists.count as usize) }?;
-    let members = |handle: &u32| {
-        let handle = Handle(*handle);
-        if by_resource {
-            session.kernel.resource_members(session.process, handle)
-        } else {
-            Ok(vec![handle])
+    if !by_resource {
+        let list: Vec<Handle> = handles.into_iter().map(Handle).collect();
+        return Ok(Ok(ResolvedHandles { member_counts: vec![1; list.len()], list }));
+    }
+    let mut resolved = ResolvedHandles { list: Vec::new(), member_counts: Vec::new() };
+    for handle in handles {
+        match session.kernel.resource_members(session.process, Handle(handle)) {
+            Ok(members) => resolved.add(&members)?,
+            Err(why) => return Ok(Err(why)),
         }
-    };
-    let groups: Result<Vec<_>, _> = handles.iter().map(members).collect();
-    Ok(groups.map(|lists| ResolvedHandles {
-        member_counts: lists.iter().map(Vec::len).collect(),
-        list: lists.concat(),
-    }))
+    }
+    Ok(Ok(resolved))
+}
+
+impl ResolvedHandles {
+    /// Adds the members of a resource. All of them together are a list of the call, too: a resource
+    /// that is named often has its members as often.
+    fn add(&mut self, members: &[Handle]) -> Result<(), NTSTATUS> {
+        if self.list.len() + members.len() > MAX_ELEMENTS {
+            return Err(STATUS_INVALID_PARAMETER);
+        }
+        self.member_counts.push(members.len());
+        self.list.extend(members);
+        Ok(())
+    }
 }

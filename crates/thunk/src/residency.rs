@@ -23,7 +23,7 @@ const MAKE_RULES: &[ArgumentRule<D3DDDI_MAKERESIDENT>] = &[ArgumentRule {
         let lone =
             args.Flags.has(MakeFlags::MustSucceed) && !args.Flags.has(MakeFlags::CantTrimFurther);
         if bits != 0 {
-            Some(format!("bits {bits:#x} are not for callers"))
+            Some(format!("reserved bits {bits:#x} are set"))
         } else {
             lone.then(|| "MustSucceed is set and CantTrimFurther is not".to_owned())
         }

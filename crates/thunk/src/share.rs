@@ -80,8 +80,19 @@ macro_rules! size_rules {
                     wrong_size("the resource's private data", given, there, there)
                 },
             },
-            // WINDOWS: a short total buffer is out of memory: observed on the NT-handle form, taken
-            // over for the other one (our decision).
+            // WINDOWS: a total buffer at NULL is an invalid parameter, and a short one is out of
+            // memory: observed on the NT-handle form, taken over for the other one (our decision).
+            ArgumentRule {
+                id: RuleId::ALLOC_SHARE_003,
+                argument: concat!($call, ".pTotalPrivateDriverDataBuffer"),
+                refuses: Some(STATUS_INVALID_PARAMETER),
+                broken: |sizes| {
+                    let (size, is_there) = (sizes.info.total, sizes.total.1);
+                    (size > 0 && !is_there).then(|| {
+                        format!("all private data has {size} bytes, but its buffer is at NULL")
+                    })
+                },
+            },
             ArgumentRule {
                 id: RuleId::ALLOC_SHARE_003,
                 argument: concat!($call, ".TotalPrivateDriverDataBufferSize"),

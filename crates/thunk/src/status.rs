@@ -16,7 +16,7 @@ use abi::status::{
 };
 use flight::{Kind, RuleId};
 use kernel::miniport::DriverError;
-use kernel::{Argument, HandleError, KernelError, SourceOwnership};
+use kernel::{Argument, HandleError, KernelError};
 
 /// The mask of a handle's low bits, and their value in a global handle.
 const FORM: u32 = 0x3f;
@@ -196,8 +196,8 @@ fn explain(error: &KernelError) -> Explained {
         KernelError::NoEngine { node, engine, nodes } => invalid(
             &[Rule(RuleId::DEV_LIFE_006)],
             format!(
-                "node {node}, engine mask {engine:#x} was requested, but there are {nodes} nodes \
-                 with one engine each"
+                "node {node}, engine mask {engine:#x} was requested, but the adapter has {nodes} \
+                 nodes with one engine each"
             ),
         ),
         KernelError::NotResident(view) => invalid(
@@ -363,26 +363,19 @@ fn explain(error: &KernelError) -> Explained {
         KernelError::Stuck => plain(STATUS_UNSUCCESSFUL),
         KernelError::Driver(why) => plain(status_of_driver(*why)),
         // WINDOWS: observed.
-        KernelError::SourceInUse(_) => plain(STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE),
-        // WINDOWS: these two were observed; that another change fails is our reading.
-        KernelError::SourceOwned {
-            device,
-            from: SourceOwnership::Exclusive,
-            to: SourceOwnership::Shared,
-        } => invalid(
+        KernelError::SourceInUse(_) | KernelError::SourceOfDesktop => {
+            plain(STATUS_GRAPHICS_VIDPN_SOURCE_IN_USE)
+        }
+        // WINDOWS: observed.
+        KernelError::SourceOwned { device, from, to } => invalid(
             &[Rule(RuleId::VIDPN_OWN_001)],
-            format!("{device} owns the display source exclusively and would share it"),
+            format!(
+                "{device} owns the display source as {}, and requests it as {}",
+                from.name(),
+                to.name()
+            ),
         ),
-        KernelError::SourceOwned {
-            device,
-            from: SourceOwnership::Emulated,
-            to: SourceOwnership::Exclusive,
-        } => invalid(
-            &[Rule(RuleId::VIDPN_OWN_001)],
-            format!("{device} owns the display source emulated and would own it exclusively"),
-        ),
-        KernelError::SourceOwned { .. }
-        | KernelError::NoSource { .. }
+        KernelError::NoSource { .. }
         | KernelError::NoSegments(_)
         | KernelError::OtherAdapter(_)
         | KernelError::NothingToCreate

@@ -427,6 +427,9 @@ WINDTUNNEL_ASSERT(offsetof(OBJECT_ATTRIBUTES, SecurityQualityOfService) == 40);
 #ifndef STATUS_GRAPHICS_DRIVER_MISMATCH
 #define STATUS_GRAPHICS_DRIVER_MISMATCH ((NTSTATUS)0xC01E0009u)
 #endif
+#ifndef STATUS_GRAPHICS_PRESENT_UNOCCLUDED
+#define STATUS_GRAPHICS_PRESENT_UNOCCLUDED ((NTSTATUS)0xC01E000Cu)
+#endif
 #ifndef STATUS_GRAPHICS_ALLOCATION_BUSY
 #define STATUS_GRAPHICS_ALLOCATION_BUSY ((NTSTATUS)0xC01E0102u)
 #endif
@@ -1216,7 +1219,15 @@ WINDTUNNEL_ASSERT(offsetof(D3DKMT_ENUMADAPTERS2, NumAdapters) == 0);
 WINDTUNNEL_ASSERT(offsetof(D3DKMT_ENUMADAPTERS2, pAdapters) == 8);
 
 struct _D3DKMT_ENUMADAPTERS_FILTER {
-    uint64_t Value;
+    union {
+        struct {
+            UINT IncludeComputeOnly : 1;
+            UINT IncludeDisplayOnly : 1;
+            UINT Reserved : 30;
+            UINT Reserved2 : 32;
+        };
+        uint64_t Value;
+    };
 };
 WINDTUNNEL_ASSERT(sizeof(D3DKMT_ENUMADAPTERS_FILTER) == 8);
 WINDTUNNEL_ASSERT(offsetof(D3DKMT_ENUMADAPTERS_FILTER, Value) == 0);
@@ -2827,6 +2838,7 @@ typedef enum _D3DKMT_DRIVERVERSION {
     KMT_DRIVERVERSION_WDDM_2_8 = 2800,
     KMT_DRIVERVERSION_WDDM_2_9 = 2900,
     KMT_DRIVERVERSION_WDDM_3_0 = 3000,
+    KMT_DRIVERVERSION_WDDM_3_1 = 3100,
 } D3DKMT_DRIVERVERSION;
 WINDTUNNEL_ASSERT(sizeof(D3DKMT_DRIVERVERSION) == 4);
 
@@ -3951,6 +3963,7 @@ NTSTATUS D3DKMTQueryProcessOfferInfo(const void *args);
 NTSTATUS D3DKMTRegisterVailProcess(const void *args);
 NTSTATUS D3DKMTTrimProcessCommitment(const void *args);
 NTSTATUS D3DKMTIsFeatureEnabled(const void *args);
+NTSTATUS D3DKMTCloseDxCoreDevice(const void *args);
 NTSTATUS D3DKMTCreateDCFromMemory(const void *args);
 NTSTATUS D3DKMTDestroyDCFromMemory(const void *args);
 

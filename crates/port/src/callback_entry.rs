@@ -8,8 +8,8 @@ use crate::query::judge;
 use crate::version::Growth;
 use abi::HANDLE;
 use flight::{
-    At, CallGuard, DeviceLevel, Dispatch, EventKind, ExecutionContext, Irql, Passive, RuleId,
-    resume_internal_error,
+    At, CallGuard, Component, DeviceLevel, Dispatch, EventKind, ExecutionContext, Irql, Passive,
+    RuleId, RunningCall, resume_internal_error,
 };
 use kernel::callbacks::KernelCallbacks;
 use std::marker::PhantomData;
@@ -124,6 +124,7 @@ impl<L: CallbackLevel> CallbackRow<L> {
             };
             let (services, name) = (door.services(), self.name);
             services.log().emit(services.adapter(), || EventKind::Callback { name: name.into() });
+            services.log().note_call(Component::Driver, || RunningCall::describe(name));
             let text = || format!("{name} was called for an adapter that is not started");
             let broken = (!door.is_started()).then(text);
             if !judge(services, RuleId::CB_IRQL_002, name, broken) {

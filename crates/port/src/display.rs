@@ -9,9 +9,7 @@ use crate::hardware::Hardware;
 use crate::table::{self, TableError};
 use crate::version::InterfaceVersion;
 use abi::miniport::{DRIVER_INITIALIZATION_DATA, KMDDOD_INITIALIZATION_DATA};
-use flight::{
-    CallGuard, Component, DeviceLevel, Dispatch, EventKind, Fence, Kind, Passive, RuleId,
-};
+use flight::{DeviceLevel, Dispatch, EventKind, Fence, Passive};
 use kernel::address::AddressSpace;
 use kernel::callbacks::KernelCallbacks;
 use kernel::context::Context;
@@ -21,7 +19,7 @@ use kernel::miniport::{
     DestroyAllocationArgs, Drain, DriverAllocation, DriverContext, DriverDevice, DriverError,
     DriverKind, DriverProcess, DriverResource, DriverResult, DriverView, EscapeArgs, Features,
     Generation, HandleSlot, Interrupt, Miniport, OpenAllocationArgs, StandardAllocationArgs,
-    SubmitCommandVirtualArgs, SurfaceInfo,
+    SubmitCommandVirtualArgs, SurfaceInfo, WddmVersion,
 };
 use kernel::mmu::{CreateProcessArgs, MapHostApertureArgs, Root, RootSize};
 use kernel::operation::{BuildPagingBufferArgs, SubmitPagingArgs};
@@ -90,6 +88,11 @@ impl Adapter {
 }
 
 impl TableDriver {
+    /// The entry points that the driver implements, with the addresses of their functions.
+    pub fn entry_addresses(&self) -> Vec<(&'static str, usize)> {
+        self.table.addresses().collect()
+    }
+
     /// A driver for one adapter: `physical_device` is the number that identifies it
     /// (`PhysicalDeviceObject`), `pool` the pool that it allocates from.
     ///
@@ -257,7 +260,7 @@ impl TableDriver {
         let services = door.services();
         let body = || door.run(|| self.pool.run_driver(body));
         let (answer, left) = processor::run_driver(services.host(), services.log(), body);
-        judge_exit_state(services, &left);
+        processor::judge_exit(services.log(), flight::DDI_RETURN, &left);
         (answer, left)
     }
 
@@ -265,13 +268,6 @@ impl TableDriver {
     pub(crate) fn run_in_pool<R>(&self, body: impl FnOnce() -> R) -> R {
         self.pool.run_driver(body)
     }
-}
-
-/// Entry rule: a driver returns at the IRQL at which it was called, without a spin lock.
-fn judge_exit_state(services: &KernelCallbacks, left: &ExitState) {
-    let (rule, place) = (RuleId::KMD_LEVEL_008, flight::DDI_RETURN);
-    let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
-    services.log().judge(rule, Component::Driver, call, place, left.breach());
 }
 
 impl fmt::Debug for TableDriver {
@@ -283,6 +279,10 @@ impl fmt::Debug for TableDriver {
 impl Miniport for TableDriver {
     fn generation(&self) -> Generation {
         self.version.generation()
+    }
+
+    fn wddm_version(&self) -> WddmVersion {
+        self.version.wddm()
     }
 
     fn kind(&self) -> DriverKind {

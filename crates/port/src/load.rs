@@ -172,8 +172,9 @@ pub unsafe fn run_driver_entry(
         let path = driver_object.registry_path().expose_provenance();
         // SAFETY: The caller lets the code of the module run; the arguments are never freed.
         let entry = || unsafe { module.call_entry(object, path) };
-        let (status, _left) =
+        let (status, left) =
             processor::run_driver(context.host, context.log, || context.pool.run_driver(entry));
+        processor::judge_control_state(context.log, "DriverEntry", left.control_breach());
         status
     };
     let (status, descriptor) = device_calls::run_driver_entry(object, run);

@@ -17,7 +17,7 @@ use abi::display::{
     DXGKDDI_INTERFACE_VERSION_WIN7, DXGKDDI_INTERFACE_VERSION_WIN8,
 };
 use abi::miniport::{DRIVER_INITIALIZATION_DATA, DXGKRNL_INTERFACE, KMDDOD_INITIALIZATION_DATA};
-use kernel::miniport::Generation;
+use kernel::miniport::{Generation, WddmVersion};
 use std::fmt;
 
 /// The versions that Windows knows, with their names.
@@ -111,6 +111,15 @@ impl InterfaceVersion {
         growth.0.iter().rev().find(|step| step.0 <= self.0).map_or(0, |step| step.1)
     }
 
+    /// The version of WDDM: as the name has it, without what follows the second number.
+    pub(crate) fn wddm(self) -> WddmVersion {
+        let name = KNOWN_VERSIONS.iter().find(|pair| pair.0 == self.0);
+        let mut numbers = name.map_or("", |pair| pair.1).split([' ', '.']).skip(1);
+        let mut number = || numbers.next().and_then(|number| number.parse().ok());
+        let (major, minor) = (number(), number());
+        WddmVersion { major: major.unwrap_or(0), minor: minor.unwrap_or(0) }
+    }
+
     /// The driver model of the version.
     pub(crate) fn generation(self) -> Generation {
         if self.0 < DXGKDDI_INTERFACE_VERSION_WDDM2_0 { Generation::One } else { Generation::Two }
@@ -162,6 +171,19 @@ mod tests {
         }
         assert_eq!(InterfaceVersion::new(0x300E).unwrap().to_string(), "WDDM 1.2 (0x300e)");
         assert_eq!(InterfaceVersion::new(0x300D), None);
+    }
+
+    #[test]
+    fn a_version_has_the_numbers_of_wddm() {
+        for (number, major, minor) in [
+            (DXGKDDI_INTERFACE_VERSION_WIN8, 1, 2),
+            (DXGKDDI_INTERFACE_VERSION_WDDM1_3, 1, 3),
+            (DXGKDDI_INTERFACE_VERSION_WDDM2_6, 2, 6),
+            (DXGKDDI_INTERFACE_VERSION_WDDM3_1, 3, 1),
+        ] {
+            let version = InterfaceVersion::new(number).unwrap();
+            assert_eq!(version.wddm(), WddmVersion { major, minor }, "{version}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use flight::{
 };
 use kernel::Kernel;
 use nt::image::UserModeCode;
+use nt::keep_control_state;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -205,7 +206,7 @@ impl AdapterState {
     /// Calls a function of the driver for the adapter.
     pub(crate) fn call(&self, name: &'static str, body: impl FnOnce() -> HRESULT) -> HRESULT {
         let frame = CallFrame { handle: self.handle, name, resource: None };
-        call(self.run.log(), self.subject, (frame, None), body)
+        call(self, self.subject, (frame, None), body)
     }
 
     /// Closes the adapter in the driver.
@@ -235,21 +236,28 @@ impl AdapterState {
 
 /// Calls a function of a driver: logs the call, and catches a panic.
 pub(crate) fn call(
-    log: &Log,
+    adapter: &AdapterState,
     subject: Subject,
     (frame, device): (CallFrame, Option<Arc<DeviceState>>),
     body: impl FnOnce() -> HRESULT,
 ) -> HRESULT {
-    let name = frame.name;
+    let (name, log) = (frame.name, adapter.run.log());
+    let is_from_file = adapter.umd.is_from_file();
     log.emit(subject, || EventKind::UmdCall { name: name.into() });
     let inside = CallGuard::enter(frame, device);
     let code = UserModeCode::begin(name);
-    let answer = catch_unwind(AssertUnwindSafe(body)).map_err(resume_internal_error);
+    let body = || nt::image::returning(body);
+    let run = AssertUnwindSafe(|| keep_control_state(is_from_file, body));
+    let answer = catch_unwind(run).map_err(resume_internal_error);
     drop(code);
     drop(inside);
     let broken = answer.is_err().then(|| format!("{name} panicked"));
     log.judge(RuleId::WT_CRASH_001, Component::Umd, subject, name, broken);
-    let answer = answer.unwrap_or(DRIVER_CRASHED);
+    let (answer, change) = answer.unwrap_or((DRIVER_CRASHED, None));
+    if is_from_file {
+        let broken = change.map(|change| change.breach("the user-mode driver"));
+        log.judge(RuleId::WT_REGISTER_001, Component::Umd, subject, name, broken);
+    }
     let result = Hex(answer.cast_unsigned());
     log.emit(subject, || EventKind::UmdReturn { name: name.into(), result });
     answer

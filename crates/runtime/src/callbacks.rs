@@ -206,6 +206,7 @@ fn with_device(
         if log.is_enabled() {
             log.emit(device.subject, || EventKind::UmdCallback { name: name.into() });
         }
+        log.note_call(Component::Umd, || name.to_owned());
         // A lock is judged before it fails.
         let error =
             if name == lock::LOCK { None } else { device.failure_injection.take_failure(name) };
@@ -280,6 +281,7 @@ unsafe fn adapter_callback<A: Copy>(
         }
         let log = adapter.run.log();
         log.emit(adapter.subject, || EventKind::UmdCallback { name: name.into() });
+        log.note_call(Component::Umd, || name.to_owned());
         let believed = |at: &mut Passive| {
             // SAFETY: The caller guarantees the same.
             let request = unsafe { claims::read(args) }.map_err(hresult_from_status)?;

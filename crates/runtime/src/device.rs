@@ -202,7 +202,8 @@ impl DriverCallGuard {
         device.host().yield_point(at);
         let frame = CallFrame { handle: device.handle, name, resource: self.resource };
         let frame = (frame, Some(device.clone()));
-        let answer = call(device.log(), device.subject, frame, || body(function, device.driver()));
+        let answer =
+            call(&device.adapter, device.subject, frame, || body(function, device.driver()));
         device.judge_removed(name, answer);
         answer
     }
@@ -302,7 +303,7 @@ impl Device {
         inner.judge(RuleId::UMD_ADAPTER_003, "OpenAdapter.pfnQueryAdapterInfoCb", broken);
         let create = adapter.functions().and_then(|raw| raw.pfnCreateDevice).ok_or(E_NOTIMPL)?;
         let frame = CallFrame { handle: inner.handle, name: "pfnCreateDevice", resource: None };
-        let answer = call(inner.log(), inner.subject, (frame, Some(inner.clone())), || {
+        let answer = call(&inner.adapter, inner.subject, (frame, Some(inner.clone())), || {
             // SAFETY: The driver supplied the function and its handle; `args` outlives the call.
             unsafe { create(adapter.driver(), &raw mut args) }
         });

@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "loads code through the operating system")]
 
 use abi::umd::PFND3DDDI_OPENADAPTER;
-use nt::image::UserModeCode;
+use nt::image::{UserModeCode, replace_thread_ends};
 use std::ffi::{CStr, CString, c_void};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
@@ -68,6 +68,7 @@ impl Library {
                        __attribute__((ms_abi))";
             return Err(LoadError { path: self.path.clone(), reason: why.to_owned() });
         }
+        replace_thread_ends(&self.path, found.expose_provenance());
         // SAFETY: The caller guarantees its signature, and the pointer is not null.
         Ok(unsafe { std::mem::transmute::<*mut c_void, PFND3DDDI_OPENADAPTER>(found) })
     }

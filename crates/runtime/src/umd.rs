@@ -16,7 +16,7 @@ pub struct Umd {
     /// How many objects it has for an adapter with this runtime handle, if it counts them.
     pub(crate) live_objects: Option<fn(usize) -> usize>,
     /// The library that contains its code.
-    _library: Option<Arc<Library>>,
+    library: Option<Arc<Library>>,
 }
 
 impl Umd {
@@ -29,7 +29,7 @@ impl Umd {
     /// valid for its documented use. The memory that the driver returns for a surface is memory
     /// that the runtime mapped for it; the application cannot see other memory.
     pub const unsafe fn new(entry: PFND3DDDI_OPENADAPTER) -> Self {
-        Self { entry, trusted: true, live_objects: None, _library: None }
+        Self { entry, trusted: true, live_objects: None, library: None }
     }
 
     /// Adds a function that counts the driver's objects for an adapter, by the handle that the
@@ -48,7 +48,7 @@ impl Umd {
     /// The entry point implements `OpenAdapter`: it fills the tables it is given with functions
     /// that are valid as long as this program runs.
     pub const unsafe fn untrusted(entry: PFND3DDDI_OPENADAPTER) -> Self {
-        Self { entry, trusted: false, live_objects: None, _library: None }
+        Self { entry, trusted: false, live_objects: None, library: None }
     }
 
     /// Loads a driver from a shared object of this machine, which exports `OpenAdapter` with the
@@ -63,7 +63,12 @@ impl Umd {
         let library = unsafe { Library::open(path) }?;
         // SAFETY: The caller guarantees the signature of the export.
         let entry = unsafe { library.open_adapter() }?;
-        Ok(Self { entry, trusted: false, live_objects: None, _library: Some(Arc::new(library)) })
+        Ok(Self { entry, trusted: false, live_objects: None, library: Some(Arc::new(library)) })
+    }
+
+    /// Whether the driver is one of a file.
+    pub(crate) fn is_from_file(&self) -> bool {
+        self.library.is_some()
     }
 }
 

@@ -96,7 +96,39 @@ impl Format {
             && same(self.sub_format, format.sub_format)
             && same(self.specifier, format.specifier)
     }
+
+    /// The format of a picture with twice the lines. `None` if it is not known where the format
+    /// block has them.
+    ///
+    /// WINDOWS: the sizes of a video format agree: a minidriver may refuse a format whose
+    /// `SampleSize` is not its `biSizeImage` (documented).
+    pub fn with_twice_the_lines(&self) -> Option<Format> {
+        let mut format = Format { sample_size: self.sample_size.checked_mul(2)?, ..self.clone() };
+        let header = match self.specifier {
+            SPECIFIER_NONE => return Some(format),
+            SPECIFIER_VIDEO_INFO => VIDEO_INFO_BITMAP,
+            SPECIFIER_VIDEO_INFO_2 => VIDEO_INFO_2_BITMAP,
+            _ => return None,
+        };
+        for field in [BITMAP_HEIGHT, BITMAP_SIZE_IMAGE] {
+            let bytes = format.block.get_mut(header + field..)?.first_chunk_mut::<4>()?;
+            *bytes = i32::from_le_bytes(*bytes).checked_mul(2)?.to_le_bytes();
+        }
+        Some(format)
+    }
 }
+
+/// The format block is the driver's own (`KSDATAFORMAT_SPECIFIER_NONE`).
+const SPECIFIER_NONE: u128 = 0x0f64_17d6_c318_11d0_a43f_00a0_c922_3196;
+/// The format block is a `KS_VIDEOINFOHEADER` (`KSDATAFORMAT_SPECIFIER_VIDEOINFO`).
+const SPECIFIER_VIDEO_INFO: u128 = 0x0558_9f80_c356_11ce_bf01_00aa_0055_595a;
+/// The format block is a `KS_VIDEOINFOHEADER2` (`KSDATAFORMAT_SPECIFIER_VIDEOINFO2`).
+const SPECIFIER_VIDEO_INFO_2: u128 = 0xf72a_76a0_eb0a_11d0_ace4_0000_c0cc_16ba;
+/// Where the two have their `KS_BITMAPINFOHEADER`, and where that has `biHeight` and `biSizeImage`.
+const VIDEO_INFO_BITMAP: usize = 48;
+const VIDEO_INFO_2_BITMAP: usize = 72;
+const BITMAP_HEIGHT: usize = 8;
+const BITMAP_SIZE_IMAGE: usize = 20;
 
 macro_rules! flags {
     ($($(#[doc = $doc:literal])+ $name:ident;)*) => {
@@ -320,5 +352,31 @@ mod tests {
         }
         assert!(format(1, 0, 0).contains(&format(1, 7, 8)), "a zero matches all");
         assert!(!format(1, 0, 0).contains(&format(2, 7, 8)));
+    }
+
+    fn video(specifier: u128, header: usize) -> Format {
+        let mut block = vec![0; header + 40];
+        block[header + BITMAP_HEIGHT..][..4].copy_from_slice(&(-240_i32).to_le_bytes());
+        block[header + BITMAP_SIZE_IMAGE..][..4].copy_from_slice(&76_800_i32.to_le_bytes());
+        Format { specifier, sample_size: 76_800, block, ..Format::default() }
+    }
+
+    #[test]
+    fn twice_the_lines_change_every_size_of_a_video_format() {
+        for (specifier, header) in [(SPECIFIER_VIDEO_INFO, 48), (SPECIFIER_VIDEO_INFO_2, 72)] {
+            let large = video(specifier, header).with_twice_the_lines().unwrap();
+            let number = |at: usize| {
+                i32::from_le_bytes(*large.block[header + at..].first_chunk::<4>().unwrap())
+            };
+            assert_eq!((large.sample_size, number(8), number(20)), (153_600, -480, 153_600));
+        }
+    }
+
+    #[test]
+    fn a_format_without_known_lines_is_not_doubled() {
+        let audio = Format { specifier: 1, sample_size: 4, ..Format::default() };
+        assert_eq!(audio.with_twice_the_lines(), None);
+        let short = Format { block: vec![0; 60], ..video(SPECIFIER_VIDEO_INFO, 48) };
+        assert_eq!(short.with_twice_the_lines(), None);
     }
 }

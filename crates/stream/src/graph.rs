@@ -27,6 +27,8 @@ pub struct ReceivedFrame {
     pub header: Header,
     /// Its bytes: as many as are used.
     pub bytes: Vec<u8>,
+    /// The number of bytes that it has room for.
+    pub room: u32,
 }
 
 impl ReceivedFrame {
@@ -38,11 +40,11 @@ impl ReceivedFrame {
     ) -> Result<ReceivedFrame, StreamError> {
         let ClientFrame { frame, header } = stream.take_frame(at, pin, None)?;
         // The claimed number of used bytes may exceed the frame.
-        let there = stream.state.lock().frames.get(frame).map_or(0, |frame| frame.bytes);
-        let mut bytes = vec![0; header.data_used.min(there) as usize];
+        let room = stream.state.lock().frames.get(frame).map_or(0, |frame| frame.bytes);
+        let mut bytes = vec![0; header.data_used.min(room) as usize];
         stream.read_frame(frame, 0, &mut bytes)?;
         stream.return_frame(at, frame)?;
-        Ok(ReceivedFrame { header, bytes })
+        Ok(ReceivedFrame { header, bytes, room })
     }
 }
 

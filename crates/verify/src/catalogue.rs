@@ -73,7 +73,11 @@ impl Severity {
 ///
 /// WINDOWS: the page of ALLOC-SHARE-007 speaks of allocations; the rule is worded as observed (a
 /// resource is shared), so it is no note.
-const OVERRIDDEN: [&str; 5] = [
+///
+/// WINDOWS: for KS-MUTEX-006 the page promises a deadlock; a public sample acquires the device mutex
+/// in its add routine and calls that safe (observed).
+const OVERRIDDEN: [&str; 6] = [
+    "KS-MUTEX-006",
     "ALLOC-CREATE-006",
     "ALLOC-CREATE-011",
     "ALLOC-DESTROY-003",
@@ -102,10 +106,24 @@ impl Entry {
         if self.on_breach.starts_with("logged") || WHERE_POSSIBLE.contains(&self.id.as_str()) {
             return Severity::Warning;
         }
+        if self.stops_windows() {
+            return Severity::Error;
+        }
         match (self.basis.as_str(), self.confidence.as_deref()) {
             ("documented" | "ours", _) | ("observed", Some("two or more")) => Severity::Error,
             _ => Severity::Warning,
         }
+    }
+
+    /// Whether a breach leads to a documented bug check, also without Driver Verifier and special
+    /// pool. One project's observation is not enough.
+    pub fn stops_windows(&self) -> bool {
+        let certain = |part: &str| {
+            part.contains("bugcheck 0x")
+                && !part.contains("Driver Verifier")
+                && !part.contains("special pool")
+        };
+        self.basis != "observed" && self.on_breach.split("; ").any(certain)
     }
 
     /// The statuses that Windows returns for a breach.
@@ -180,6 +198,9 @@ pub(crate) const NOT_KNOWN: &str = "not known";
 /// Microsoft's driver documentation.
 const PAGES: &str = "https://learn.microsoft.com/windows-hardware/drivers";
 
+/// The pages of the compiler, which say what a function keeps for its caller.
+const COMPILER_PAGES: &str = "https://learn.microsoft.com/cpp";
+
 /// The folders of the reference pages of headers, below `ddi`.
 const HEADERS: [&str; 8] =
     ["d3d10umddi", "d3dkmddi", "d3dkmthk", "d3dukmdt", "d3dumddi", "dispmprt", "ks", "wdm"];
@@ -192,6 +213,9 @@ fn page_address(page: &str) -> Option<String> {
     let (folder, file) = page.split_once('/')?;
     if HEADERS.contains(&folder) {
         return Some(format!("{PAGES}/ddi/{folder}/{file}"));
+    }
+    if folder == "cpp" {
+        return Some(format!("{COMPILER_PAGES}/{file}"));
     }
     GUIDES.contains(&folder).then(|| format!("{PAGES}/{folder}/{file}"))
 }
@@ -351,6 +375,18 @@ mod tests {
     }
 
     #[test]
+    fn what_stops_windows_is_an_error() {
+        let stops = catalogue().iter().filter(|entry| entry.stops_windows());
+        let others: Vec<&str> = stops
+            .clone()
+            .filter(|entry| entry.severity() != Severity::Error)
+            .map(|entry| entry.id.as_str())
+            .collect();
+        assert_eq!(others, [""; 0]);
+        assert!(stops.count() > 20);
+    }
+
+    #[test]
     fn severity_is_how_well_a_rule_is_known() {
         let severity = |id| find(id).unwrap().severity();
         assert_eq!(severity("KMD-DESTROY-002"), Severity::Error, "documented");
@@ -359,6 +395,10 @@ mod tests {
         assert_eq!(severity("KMD-DESTROY-001"), Severity::Warning, "inferred");
         assert_eq!(severity("GATE-STATUS-001"), Severity::Warning, "Windows only logs");
         assert_eq!(severity("UMD-SUBMIT-003"), Severity::Warning, "where possible");
+        assert_eq!(severity("KMD-LEVEL-008"), Severity::Error, "inferred, with a bug check");
+        assert_eq!(severity("KS-MUTEX-005"), Severity::Warning, "only under Driver Verifier");
+        assert_eq!(severity("KS-PTR-004"), Severity::Warning, "only with special pool");
+        assert_eq!(severity("GATE-QAI-006"), Severity::Warning, "a bug check that one has seen");
         assert_eq!(severity("ALLOC-DESTROY-003"), Severity::Note, "Windows accepts it");
         assert_eq!(severity("ALLOC-CREATE-006"), Severity::Note, "overruled");
         assert_eq!(severity("ALLOC-SHARE-007"), Severity::Error, "worded as observed");

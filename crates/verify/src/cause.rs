@@ -94,7 +94,7 @@ mod tests {
             assert_eq!(cause(message), message);
         }
         assert_ne!(cause("a Size of 0"), cause("a Size of 7"));
-        let freed = |what: &str| cause(&format!("gave back pool block 1, but could not: {what}"));
+        let freed = |what: &str| cause(&format!("freed pool block 1, but {what}"));
         assert_ne!(freed("it was freed before"), freed("its tag is Wtdr"));
     }
 }

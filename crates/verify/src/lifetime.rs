@@ -89,10 +89,7 @@ fn all_destroyed(event: &Event, shadows: &Shadows) -> Verdict {
 fn process_leaks_nothing(event: &Event, shadows: &Shadows) -> Verdict {
     match &event.kind {
         EventKind::ProcessLeaked { object: what } => {
-            let message = format!(
-                "{} ended and left {what} alive, but what it made is its own to destroy",
-                event.subject
-            );
+            let message = format!("{} ended without destroying {what}", event.subject);
             Verdict::broken(
                 Component::Client,
                 format!("process exit, {}", what.kind.name()).into(),

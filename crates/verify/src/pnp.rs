@@ -66,7 +66,7 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());
     let message = format!(
         "{stop} returned, but pool block {} ({} bytes, tag {}), taken{allocated} since the \
-         adapter started, is still out",
+         adapter started, is not freed",
         event.subject.number, block.bytes, block.tag
     );
     Verdict::broken(Component::Driver, stop, message)
@@ -200,7 +200,7 @@ mod tests {
             back(1, STOP, "ok")
         );
         let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun), taken in \
-                  code+0x12 since the adapter started, is still out";
+                  code+0x12 since the adapter started, is not freed";
         assert_eq!(messages(id, &kept), [no]);
         assert!(messages(RuleId::WT_POOL_003, &kept).is_empty(), "it was named");
     }

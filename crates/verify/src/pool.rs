@@ -16,7 +16,11 @@ pub(crate) static RULES: &[Rule] = &[
 fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
     let EventKind::PoolBadFree { why } = &event.kind else { return Verdict::Holds };
     let block = describe(event, shadows);
-    let message = format!("the driver gave back {block}, but could not: {why}");
+    let message = match why.as_ref() {
+        "it was freed before" => format!("the driver freed {block} twice"),
+        "no block starts there" => "the driver freed an address where no pool block starts".into(),
+        why => format!("the driver freed {block}, but {why}"),
+    };
     Verdict::broken(Component::Driver, ddi_of(event, shadows), message)
 }
 
@@ -68,7 +72,7 @@ fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
     let from =
         allocated_in.map_or(String::new(), |name| format!(", allocated in {name}{allocated},"));
     let block = describe(event, shadows);
-    let message = format!("{block}{from} is still out, but its driver has ended");
+    let message = format!("{block}{from} was not freed before the driver was unloaded");
     Verdict::broken(Component::Driver, last, message)
 }
 
@@ -119,9 +123,9 @@ mod tests {
 
     #[test]
     fn a_block_comes_back_once() {
-        let twice = [TAKEN, FREED, "driver-pointer:1 pool.bad-free why=\"it is free\""].concat();
-        let no =
-            "the driver gave back pool block 1 (64 bytes, tag Wtun), but could not: it is free";
+        let twice =
+            [TAKEN, FREED, "driver-pointer:1 pool.bad-free why=\"it was freed before\""].concat();
+        let no = "the driver freed pool block 1 (64 bytes, tag Wtun) twice";
         assert_eq!(messages(RuleId::WT_POOL_001, &twice), [no]);
         assert_eq!(
             messages(RuleId::WT_POOL_001, "driver-pointer:0 pool.bad-free why=\"no block\"").len(),
@@ -163,7 +167,7 @@ mod tests {
 
     #[test]
     fn no_block_is_left() {
-        let no = "pool block 1 (64 bytes, tag Wtun) is still out, but its driver has ended";
+        let no = "pool block 1 (64 bytes, tag Wtun) was not freed before the driver was unloaded";
         assert_eq!(
             messages(
                 RuleId::WT_POOL_003,

@@ -8,41 +8,80 @@ pub fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// The sentence of a finding, for people: with the names of statuses, and with the noun and the verb
-/// after `1` in the singular (judges print counts, and one is the rare case).
+/// What follows a noun without belonging to it.
+const AFTER_NOUN: [char; 8] = [' ', '\n', ',', ';', ':', '.', ')', '\''];
+
+/// A sentence for people: with the names of statuses, and with the noun and the verb after `1` in the
+/// singular (judges print counts, and one is the rare case).
 pub fn sentence(message: &str) -> String {
-    const NOUNS: [(&str, &str); 12] = [
+    const NOUNS: [(&str, &str); 34] = [
         ("allocations", "allocation"),
+        ("bags", "bag"),
+        ("bits", "bit"),
         ("blocks", "block"),
+        ("buffers", "buffer"),
         ("bytes", "byte"),
+        ("clocks", "clock"),
         ("clones", "clone"),
         ("contexts", "context"),
+        ("devices", "device"),
+        ("elements", "element"),
         ("entries", "entry"),
         ("frames", "frame"),
         ("handles", "handle"),
+        ("instances", "instance"),
+        ("items", "item"),
+        ("levels", "level"),
+        ("mappings", "mapping"),
+        ("members", "member"),
+        ("nodes", "node"),
         ("objects", "object"),
+        ("operations", "operation"),
         ("packets", "packet"),
+        ("pages", "page"),
         ("pieces", "piece"),
+        ("pins", "pin"),
+        ("processes", "process"),
+        ("queues", "queue"),
+        ("segments", "segment"),
+        ("sources", "source"),
+        ("steps", "step"),
+        ("threads", "thread"),
+        ("times", "time"),
         ("views", "view"),
     ];
-    let mut words: Vec<&str> = Vec::new();
-    let (mut noun, mut verb) = (false, false);
-    let message = name_statuses(message);
-    for word in message.split(' ') {
+    // What may stand between a count and its noun.
+    const ADJECTIVES: [&str; 7] = ["NT", "display", "live", "local", "more", "paging", "pool"];
+    // Verbs that come directly after the noun.
+    const VERBS: [(&str, &str); 5] = [
+        ("have", "has"),
+        ("keep", "keeps"),
+        ("need", "needs"),
+        ("point", "points"),
+        ("wait", "waits"),
+    ];
+    let mut shown_message = String::new();
+    let (mut noun, mut verb, mut is_after_noun) = (false, false, false);
+    let message = name_statuses(message).replace("there are 1 ", "there is 1 ");
+    for piece in message.split_inclusive([' ', '\n']) {
+        let word = piece.trim_end_matches(AFTER_NOUN);
+        let after = &piece[word.len()..];
         let singular = NOUNS.iter().find(|(plural, _)| *plural == word).filter(|_| noun);
-        let shown = match (singular, word) {
+        let own_verb = VERBS.iter().find(|(plural, _)| *plural == word).filter(|_| is_after_noun);
+        let shown = match (singular.or(own_verb), word) {
             (Some((_, singular)), _) => singular,
             (None, "are") if verb => "is",
             (None, "were") if verb => "was",
             _ => word,
         };
         // The verb of the noun is the next one in its clause.
-        let clause_ends = shown != word || word.ends_with([',', ';', ':']);
+        let clause_ends = shown != word || after.contains([',', ';', ':', '.', '\n']);
         verb = singular.is_some() || verb && !clause_ends;
-        noun = word == "1" || noun && ["more", "pool"].contains(&word);
-        words.push(shown);
+        is_after_noun = singular.is_some();
+        noun = after == " " && (word == "1" || noun && ADJECTIVES.contains(&word));
+        shown_message.extend([shown, after]);
     }
-    words.join(" ")
+    shown_message
 }
 
 /// The text with each status as its name: the numbers after `status=`, `result=` and `returned `.
@@ -94,6 +133,18 @@ mod tests {
             ),
             ("allocation 1 uses 64 bytes", "allocation 1 uses 64 bytes"),
             ("view 1, and 3 views are", "view 1, and 3 views are"),
+            ("node 4, but there are 1 nodes", "node 4, but there is 1 node"),
+            (
+                "was locked 1 times more (with 1 NT handles)",
+                "was locked 1 time more (with 1 NT handle)",
+            ),
+            (
+                "handle 0x1, 1 packets in flight\n  view 1: of 1 views\n",
+                "handle 0x1, 1 packet in flight\n  view 1: of 1 view\n",
+            ),
+            ("instance 1 uses 11 bytes, 1 are", "instance 1 uses 11 bytes, 1 are"),
+            ("1 NT objects keep it alive", "1 NT object keeps it alive"),
+            ("while 1 nodes have work", "while 1 node has work"),
         ] {
             assert_eq!(sentence(message), shown);
         }

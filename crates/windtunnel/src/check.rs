@@ -34,6 +34,8 @@ pub struct CheckPlan<'a> {
     /// The number of flights at a time, where flights cannot affect each other. The result is the
     /// same with any number.
     pub jobs: usize,
+    /// The number of scenarios that must be flown to their end; the check fails with fewer.
+    pub require_flown: usize,
 }
 
 /// The scenarios of a check that names none: every good scenario for this kind of driver, or, with
@@ -56,6 +58,8 @@ pub struct CheckReport {
     pub host: HostKind,
     /// The number of flights per scenario.
     pub seeds: u64,
+    /// The number of scenarios that must be flown to their end.
+    pub require_flown: usize,
     /// The reports of the scenarios, in order.
     pub scenarios: Vec<ScenarioReport>,
     /// Why the check stopped before all scenarios were flown: a fault of Windtunnel, or a machine
@@ -129,6 +133,7 @@ pub fn check(plan: &CheckPlan<'_>, mut after: impl FnMut(CheckStep<'_>)) -> Chec
         umd: plan.umd_name(),
         host: plan.host,
         seeds: plan.seeds,
+        require_flown: plan.require_flown,
         scenarios: Vec::new(),
         internal_error: None,
         stopped_by: None,
@@ -414,7 +419,7 @@ impl CheckReport {
         left_out.sum()
     }
 
-    /// The exit code: 0 without findings, 1 with findings, 2 if no scenario was flown or the check
+    /// The exit code: 0 without findings, 1 with findings or too few scenarios flown, 2 if no scenario was flown or the check
     /// stopped with an internal error; 128 and its number if a signal stopped the check.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {
         match self.stopped_by {
@@ -432,7 +437,7 @@ impl CheckReport {
         let warnings = if deny_warnings { self.count(Severity::Warning) } else { 0 };
         match (errors + warnings + self.live_count(), self.flown_count()) {
             (0, 0) => 2,
-            (0, _) => 0,
+            (0, _) if self.completed_count() >= self.require_flown => 0,
             _ => 1,
         }
     }

@@ -5,23 +5,26 @@
 //! events up to that moment, and makes the report.
 
 use crate::check::with_resources;
-use crate::crash_place::{frames_of_file, name_code};
-use crate::crash_report::crash_event;
+use crate::child_crash::{crash_event, overwritten_event};
 use crate::driver::Driver;
-use crate::driver_file::{DriverFile, FileFlight, FlightOptions, OPEN_ADAPTER, fly_here};
-use crate::fly::{DeepestStack, FlightResult, HostKind, ScenarioRun, judge_events, run_body};
+use crate::driver_file::{DriverFile, FileFlight, FlightOptions, fly_here};
+use crate::fly::{
+    DeepestStack, FlightResult, HostKind, ScenarioRun, flight_limits, judge_events, run_body,
+};
 use crate::native_umd::NativeUmd;
+use crate::needs::OPEN_ADAPTER;
 use crate::scenario::Scenario;
 use flight::{
-    Component, Event, EventKind, EventSink, ExecutionContext, HostError, LineBuffer, LiveObject,
-    Log, RuleCounts, RuleId, Subject,
+    Component, Event, EventKind, EventSink, ExecutionContext, FlightLimits, HostError, LineBuffer,
+    LiveObject, Log, RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
 use nt::image::{
-    Channel, FlightProcess, ImportCall, Number, ProcessEnd, StackDepth, StopSignal, ThreadFrames,
-    text_file,
+    CODE, Channel, FlightProcess, ImportCall, Number, ProcessEnd, StackDepth, StopSignal,
+    ThreadFrames, text_file,
 };
 use serde::{Deserialize, Serialize};
+use server::crash_place::{frames_of_file, name_code};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -29,7 +32,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, RawFd};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use verify::{Finding, StackFrame, ThreadStack};
 
@@ -42,6 +45,17 @@ const STACK: &str = "=stack ";
 /// The line with the call stack of another thread that a finding is about: the number of its event,
 /// the number of the thread, and offsets in the code.
 const THREAD: &str = "=thread ";
+
+/// The bytes that are shown of what a driver prints in a flight, if they are captured.
+const MAX_PRINTED: u64 = 64 << 20;
+
+/// The entry points of the driver of this process, as offsets in its code.
+static ENTRIES: OnceLock<Vec<(&'static str, usize)>> = OnceLock::new();
+
+/// Remembers where the driver of this process has its entry points.
+pub(crate) fn set_entry_points(entries: Vec<(&'static str, usize)>) {
+    _ = ENTRIES.set(entries); // A process flies one driver.
+}
 
 /// What the child is to fly.
 #[derive(Clone, Debug)]
@@ -108,14 +122,26 @@ impl EventSink for ChannelSink {
             self.channel.append(stack.as_bytes());
         }
     }
+
+    /// The function as an offset in the code of the driver, which the report names.
+    fn place_of_entry(&self, entry: &str) -> String {
+        let entries = ENTRIES.get().map_or(&[][..], Vec::as_slice);
+        let found = entries.iter().find(|(name, _)| *name == entry);
+        found.map_or(String::new(), |(_, offset)| format!(", which is {CODE}{offset:x}"))
+    }
+
+    /// The parent reads the last event, and makes the report.
+    fn flight_over(&self, message: &str) {
+        nt::image::end_for_limit(message);
+    }
 }
 
 impl ChannelSink {
-    fn new(channel: &'static Channel, driver: Driver) -> Self {
+    fn new(channel: &'static Channel, driver: Option<Driver>) -> Self {
         let names = |file: &DriverFile| {
             file.image().import_names().into_iter().map(str::to_owned).collect()
         };
-        let imports = if let Driver::File(file) = driver { names(file) } else { Vec::new() };
+        let imports = if let Some(Driver::File(file)) = driver { names(file) } else { Vec::new() };
         Self { channel, lines: Mutex::default(), imports }
     }
 
@@ -148,12 +174,13 @@ pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
     let channel = Channel::inherited(arguments.channel)
         .map_err(|why| format!("the shared memory of the flight cannot be mapped: {why}"))?
         .contain_faults();
-    channel.set_number(Number::Ready, 1);
     let fly = || {
+        let log = child_log(arguments, channel);
         if let Some(deadline) = arguments.options.deadline {
-            nt::image::start_watchdog(deadline, channel);
+            let log = log.clone();
+            nt::image::start_watchdog(deadline, channel, move |bytes| log.note_memory(bytes));
         }
-        Ok(fly_contained(arguments, channel))
+        Ok(fly_contained(arguments, channel, &log))
     };
     let end = with_resources(fly).unwrap_or_else(|HostError(why)| FlightEnd {
         internal_error: Some(why),
@@ -167,31 +194,39 @@ pub fn fly_as_child(arguments: &ChildArguments) -> Result<(), String> {
     Ok(())
 }
 
+/// The log of the flight: each event goes to the parent at once.
+fn child_log(arguments: &ChildArguments, channel: &'static Channel) -> Arc<Log> {
+    let driver = arguments.flight.map(|(driver, _)| driver);
+    Arc::new(Log::with_sink(ChannelSink::new(channel, driver)).with_limits(flight_limits()))
+}
+
 /// Flies with faults contained.
-fn fly_contained(arguments: &ChildArguments, channel: &'static Channel) -> FlightEnd {
+fn fly_contained(
+    arguments: &ChildArguments,
+    channel: &'static Channel,
+    log: &Arc<Log>,
+) -> FlightEnd {
     let load = |path: &PathBuf| NativeUmd::of_child(path, arguments.options.clone()).load();
     let umd = match arguments.umd.as_ref().map(load).transpose() {
         Ok(umd) => umd,
         Err(why) => return FlightEnd { load_error: Some(why), ..FlightEnd::default() },
     };
     let Some((driver, scenario)) = arguments.flight else { return FlightEnd::default() };
-    let log = Arc::new(Log::with_sink(ChannelSink::new(channel, driver)));
     let host = arguments.host;
     let flown = match driver {
-        Driver::File(file) => fly_here(file, umd, scenario, host, &log, Some(channel)),
+        Driver::File(file) => fly_here(file, umd, scenario, host, log, Some(channel)),
         Driver::Display(listed) => {
             if umd.is_none() {
                 nt::guard_memory(arguments.options.guard, host.seed().unwrap_or(0));
             }
             let umd = umd.or_else(|| listed.umd.map(|make| make()));
-            let body = run_body(&log, (listed.make, umd), scenario.needs, host, |testbed| {
+            let body = run_body(log, (listed.make, umd), &scenario.needs, host, |testbed| {
                 scenario.run(testbed)
             });
             body.map(|(implemented, run)| FileFlight {
                 implemented,
                 registration: None,
                 registers_nothing: false,
-                began: true,
                 run,
             })
         }
@@ -256,7 +291,7 @@ impl FlightEnd {
             implemented: flown.implemented.iter().map(|name| (*name).to_owned()).collect(),
             registration: flown.registration.clone(),
             registers_nothing: flown.registers_nothing,
-            began: flown.began,
+            began: run.began,
             stack: StackDepth::deepest()
                 .map(|deep| (deep.bytes as u64, deep.function.map(str::to_owned), deep.import)),
             ..Self::default()
@@ -304,51 +339,52 @@ struct ChildText {
     end: Option<FlightEnd>,
     /// What is missing of the events, if anything is.
     need: Option<String>,
+    /// Whether something else wrote over what the child wrote.
+    is_overwritten: bool,
 }
 
 impl ChildText {
-    fn read(channel: &Channel) -> Self {
-        let mut read = Self::parse(&channel.text());
-        let left_out = channel.number(Number::LeftOut);
-        if left_out > 0 {
-            let need = format!("room for {left_out} more events in the memory of the flight");
-            read.need.get_or_insert(need);
-        }
-        read
-    }
-
-    /// Reads text. What is in front of a line that is no event is kept: code of the driver can
-    /// write to the shared memory.
-    fn parse(text: &[u8]) -> Self {
-        let offset = |text: &str| u64::from_str_radix(text, 16).ok();
+    /// Reads what the child wrote, up to the place where something else wrote. Fails if the child
+    /// wrote something that cannot be read, which is our fault.
+    fn read(channel: &Channel) -> Result<Self, HostError> {
         let mut read = Self::default();
-        for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
-            let line = String::from_utf8_lossy(line);
-            if let Some(rest) = line.strip_prefix(END) {
-                read.end = serde_json::from_str(rest).ok();
-            } else if let Some(rest) = line.strip_prefix(STACK) {
-                let mut numbers = rest.split(' ');
-                let seq = numbers.next().and_then(|number| number.parse().ok());
-                read.stacks.own.insert(seq.unwrap_or(0), numbers.filter_map(offset).collect());
-            } else if let Some(rest) = line.strip_prefix(THREAD) {
-                let mut numbers = rest.split(' ');
-                let seq = numbers.next().and_then(|number| number.parse().ok());
-                let thread = numbers.next().and_then(|number| number.parse().ok()).unwrap_or(0);
-                let frames = numbers.filter_map(offset).collect();
-                read.stacks.other.insert(seq.unwrap_or(0), ThreadFrames { thread, frames });
-            } else if read.need.is_some() || line.is_empty() {
-                // Only the end is looked for.
-            } else if let Ok(event) = line.parse() {
-                read.events.push(event);
-            } else {
-                let number = index + 1;
-                let need = format!(
-                    "memory of the flight that is left alone: its line {number} is no event"
-                );
-                read.need = Some(need);
+        let mut pieces = channel.pieces();
+        for piece in pieces.by_ref() {
+            for line in piece.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+                let line = String::from_utf8_lossy(line);
+                let unreadable =
+                    || HostError(format!("the process of a flight wrote what is no event: {line}"));
+                read.add_line(&line).ok_or_else(unreadable)?;
             }
         }
-        read
+        read.is_overwritten = pieces.is_damaged() || channel.has_damaged_record();
+        let left_out = channel.number(Number::LeftOut);
+        if left_out > 0 && !read.is_overwritten {
+            read.need =
+                Some(format!("room for {left_out} more events in the memory of the flight"));
+        }
+        Ok(read)
+    }
+
+    /// Adds a line. `None` if it cannot be read.
+    fn add_line(&mut self, line: &str) -> Option<()> {
+        let offset = |text: &str| u64::from_str_radix(text, 16).ok();
+        if let Some(rest) = line.strip_prefix(END) {
+            self.end = Some(serde_json::from_str(rest).ok()?);
+        } else if let Some(rest) = line.strip_prefix(STACK) {
+            let mut numbers = rest.split(' ');
+            let seq = numbers.next()?.parse().ok()?;
+            self.stacks.own.insert(seq, numbers.filter_map(offset).collect());
+        } else if let Some(rest) = line.strip_prefix(THREAD) {
+            let mut numbers = rest.split(' ');
+            let seq = numbers.next()?.parse().ok()?;
+            let thread = numbers.next()?.parse().ok()?;
+            let frames = numbers.filter_map(offset).collect();
+            self.stacks.other.insert(seq, ThreadFrames { thread, frames });
+        } else {
+            self.events.push(line.parse().ok()?);
+        }
+        Some(())
     }
 }
 
@@ -362,7 +398,7 @@ pub(crate) fn load_in_child(umd: &NativeUmd) -> Result<(), String> {
     let process = FlightProcess::start(&mut command);
     let end = process.and_then(|process| process.wait(&channel, umd.options().deadline));
     end.map_err(|why| error(why.to_string()))?;
-    let end = ChildText::read(&channel).end;
+    let end = ChildText::read(&channel).map_err(|HostError(why)| error(why))?.end;
     end.and_then(|end| end.load_error).map_or(Ok(()), Err)
 }
 
@@ -387,13 +423,14 @@ pub(crate) fn fly(
     if process_end.status().code() == Some(nt::FLIGHT_WITHOUT_MEMORY) {
         return with_resources(|| flight::no_resources("no memory"));
     }
-    if channel.number(Number::Ready) == 0 {
+    if !channel.is_taken() {
         // No code of the driver has run: the file is gone, for example.
         let status = process_end.status();
         return Err(error(format!("it ended before the driver was loaded ({status})")));
     }
-    let ChildText { mut events, stacks, end, need } = ChildText::read(&channel);
-    let finished = end.is_some();
+    let ChildText { mut events, stacks, end, need, is_overwritten } = ChildText::read(&channel)?;
+    // What is behind the place of the write is not known, the end included.
+    let finished = end.is_some() || (is_overwritten && process_end.is_success());
     let end = end.unwrap_or_default();
     if let Some(why) = end.internal_error.as_ref().or(end.load_error.as_ref()) {
         return Err(HostError(why.clone()));
@@ -409,15 +446,21 @@ pub(crate) fn fly(
     }
     let mut needs = end.needs.clone();
     needs.extend(need);
-    if finished && !end.began {
+    if finished && !end.began && !is_overwritten {
         events.clear();
+    }
+    if is_overwritten {
+        let (need, event) = overwritten_event(driver, umd, &events);
+        needs.push(need);
+        events.push(event);
     }
     let (mut stack, mut crash) = (Vec::new(), None);
     if !finished || channel.has_record() {
         let ended = crash_event(driver, umd, &channel, process_end, &events);
         needs.extend(ended.need);
-        crash = ended.event.as_ref().map(|event| event.seq);
         events.extend(ended.event);
+        // Of a limit, the flight itself has the finding.
+        crash = events.last().map(|event| event.seq);
         stack = ended.stack;
     }
     let look = |(when, live): &(String, Vec<LiveEnd>)| (kept_text(when), live_objects(live));
@@ -471,7 +514,13 @@ impl PrintedText {
         let mut text = Vec::new();
         if let Some(mut file) = self.captured.take() {
             // Memory can be read from its start.
-            let _ = file.rewind().and_then(|()| file.read_to_end(&mut text));
+            _ = file.rewind();
+            _ = (&file).take(MAX_PRINTED).read_to_end(&mut text);
+            let printed = file.metadata().map_or(0, |file| file.len());
+            if let Some(rest @ 1..) = printed.checked_sub(MAX_PRINTED) {
+                let end = format!("\n{rest} more bytes that the driver printed are left out\n");
+                text.extend(end.bytes());
+            }
         }
         text
     }
@@ -487,14 +536,14 @@ impl Drop for PrintedText {
 /// Adds what is known of the driver's code: the call stack of the import that reported a finding, and
 /// function and line of each offset in its message.
 pub(crate) fn add_code_places(finding: &mut Finding, file: &DriverFile, stacks: &EventStacks) {
-    finding.message = name_code(file, &finding.message);
+    finding.message = name_code(file.opened(), &finding.message);
     let other = finding.events.last().and_then(|seq| stacks.other.get(seq));
     if let Some(ThreadFrames { thread, frames }) = other.filter(|other| !other.frames.is_empty()) {
-        let stack = frames_of_file(file, frames);
+        let stack = frames_of_file(file.opened(), frames);
         finding.threads = vec![ThreadStack { thread: *thread, stack }];
     }
     if let Some(offsets) = finding.events.last().and_then(|seq| stacks.own.get(seq)) {
-        finding.stack = frames_of_file(file, offsets);
+        finding.stack = frames_of_file(file.opened(), offsets);
         if let Some(place) = finding.stack.first().map(ToString::to_string)
             && !finding.message.contains(&place)
         {
@@ -570,6 +619,12 @@ fn child_command(
         nt::Guard::Off => "off",
     };
     command.args(["--guard", guard]);
+    let FlightLimits { time, events, memory } = flight_limits();
+    for (option, limit) in
+        [("--max-time", time), ("--max-events", events), ("--max-memory", memory)]
+    {
+        command.args([option, &limit.to_string()]);
+    }
     command.args(["--channel", &channel.descriptor().to_string()]);
     command.args(["--parent", &std::process::id().to_string()]);
     if let Some(folder) = &options.files {
@@ -583,19 +638,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_in_front_of_a_broken_line_are_kept() {
-        let mut text = b"1 t0 c5 driver-pointer:4 pool.allocated bytes=32 tag=Wtdr\n\
-            2 t0 - driver-pointer:4 driver-handle.set of=allocation:1\n"
-            .to_vec();
-        let whole = ChildText::parse(&text);
-        assert_eq!((whole.events.len(), whole.need), (2, None));
+    fn what_a_child_wrote_is_read_and_a_line_that_is_none_of_it_is_our_fault() {
+        let channel = Channel::create().unwrap();
+        channel.append(b"1 t0 c5 driver-pointer:4 pool.allocated bytes=32 tag=Wtdr\n");
+        channel.append(b"2 t0 - driver-pointer:4 driver-handle.set of=allocation:1\n");
+        channel.append(b"=stack 2 10 ff\n=thread 2 1 20\n");
+        let read = ChildText::read(&channel).unwrap();
+        assert_eq!((read.events.len(), read.need, read.is_overwritten), (2, None, false));
+        assert_eq!(read.stacks.own[&2], [0x10, 0xff]);
+        assert_eq!(read.stacks.other[&2].frames, [0x20]);
+        assert!(read.end.is_none());
         let end = serde_json::to_string(&FlightEnd::default()).unwrap();
-        text.extend(b"\0\0\xff overwritten\nmore\n");
-        text.extend(format!("{END}{end}\n").bytes());
-        let broken = ChildText::parse(&text);
-        assert_eq!(broken.events.len(), 2);
-        assert!(broken.end.is_some());
-        let need = broken.need.unwrap();
-        assert!(need.ends_with("its line 3 is no event"), "{need}");
+        channel.append_end(format!("{END}{end}\n").as_bytes());
+        assert!(ChildText::read(&channel).unwrap().end.is_some());
+        channel.append(b"no event\n");
+        let Err(HostError(why)) = ChildText::read(&channel) else { panic!("it is read") };
+        assert!(why.ends_with("wrote what is no event: no event"), "{why}");
     }
 }

@@ -1,40 +1,29 @@
 //! A kernel-mode driver in a file: its facts, and flights of it in this process.
 
 use crate::child_flight;
-use crate::crash_place::Places;
 use crate::driver::Driver;
 use crate::expected_video::ExpectedVideo;
-use crate::fault_here;
-use crate::flight_test::NoHardware;
 use crate::fly::{
-    FlightResult, HostKind, ScenarioRun, judge_events, minidriver_entries, missing_needs,
+    FlightResult, HostKind, ScenarioRun, flight_limits, judge_events, minidriver_entries,
 };
 use crate::native_umd::NativeUmd;
-use crate::private_data::{self, PrivateData};
+use crate::needs::OPEN_ADAPTER;
+use crate::private_data::PrivateData;
 use crate::scenario::Scenario;
-use flight::{
-    EventKind, HardwareModel, Host, HostError, InterruptLine, Log, Passive, Subject, ThreadedHost,
-};
+use crate::testbed::Testbed;
+use flight::{Event, EventKind, EventSink, Host, HostError, Log, Subject};
 use kernel::DriverSetup;
 use kernel::miniport::{DriverKind, Miniport as _};
-use nt::image::{Binding, Channel, DriverImage, Module, Number, SymbolError, Symbols};
-use port::{Hardware, LoadContext, LoadError, Registered, TableDriver};
+use nt::image::{Channel, DriverImage, Module, Number, SymbolError, Symbols};
+use port::{LoadError, Registered, TableDriver};
 use runtime::Umd;
+use server::crash_place::name_code;
+use server::driver_file::{MACHINE_MEMORY, NoDevice};
+use server::{OpenedFile, fault_here};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// The memory of the machine.
-const MACHINE_MEMORY: u64 = 256 << 20;
-
-/// The entry point of a user-mode driver.
-pub(crate) const OPEN_ADAPTER: &str = "OpenAdapter";
-
-const CREATE_DEVICE: &str = "DxgkDdiCreateDevice";
-
-/// The length of the configuration space.
-const CONFIG: usize = 256;
 
 /// How flights of a file are made.
 #[derive(Clone, Debug)]
@@ -54,12 +43,7 @@ pub struct FlightOptions {
 /// A kernel-mode driver in a file.
 #[derive(Debug)]
 pub struct DriverFile {
-    path: PathBuf,
-    name: String,
-    bytes: Vec<u8>,
-    facts: DriverImage,
-    absent: Vec<String>,
-    symbols: Result<Symbols, SymbolError>,
+    opened: OpenedFile,
     registration: Mutex<Option<String>>,
     registers_nothing: AtomicBool,
     pub(crate) options: FlightOptions,
@@ -68,40 +52,24 @@ pub struct DriverFile {
 impl DriverFile {
     /// Opens a file and checks that it can be loaded. The error is a sentence about the file.
     pub fn open(path: &Path, options: FlightOptions) -> Result<&'static Self, String> {
-        let at = path.display();
-        let bytes = std::fs::read(path).map_err(|why| {
-            format!(
-                "{at} cannot be read: {why}; expected a kernel-mode driver, an image (.sys) or a \
-                 shared object (.so); '--umd FILE.so' flies a user-mode driver"
-            )
-        })?;
-        let facts = DriverImage::parse(&bytes).map_err(|why| format!("{at} {why}"))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let is_absent = |name: &&str| port::resolve_import(name) == Binding::Absent;
-        let names = facts.import_names().into_iter();
-        let absent: Vec<String> = names.filter(is_absent).map(str::to_owned).collect();
-        let symbols = match &facts {
-            DriverImage::Image(image) => Symbols::find(path, image),
-            DriverImage::SharedObject(_) => Symbols::of_shared_object(path),
-        };
-        let path = path.to_owned();
+        let opened = OpenedFile::open(path)?;
         // A check flies few files, and refers to them until it ends.
         Ok(Box::leak(Box::new(Self {
-            path,
-            name,
-            bytes,
-            facts,
-            absent,
-            symbols,
+            opened,
             registration: Mutex::default(),
             registers_nothing: AtomicBool::new(false),
             options,
         })))
     }
 
+    /// The file itself.
+    pub(crate) fn opened(&self) -> &OpenedFile {
+        &self.opened
+    }
+
     /// Its path, as given.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.opened.path()
     }
 
     /// Whether it is flown in this process.
@@ -111,12 +79,12 @@ impl DriverFile {
 
     /// The name of the file.
     pub fn name(&self) -> &str {
-        &self.name
+        self.opened.name()
     }
 
     /// What it is.
     pub fn about(&self) -> &'static str {
-        match (&self.facts, self.streams()) {
+        match (self.image(), self.streams()) {
             (DriverImage::Image(_), false) => "a display driver image",
             (DriverImage::Image(_), true) => "an AVStream minidriver image",
             (DriverImage::SharedObject(_), false) => "a display driver as a shared object",
@@ -126,17 +94,17 @@ impl DriverFile {
 
     /// The parsed file.
     pub fn image(&self) -> &DriverImage {
-        &self.facts
+        self.opened.image()
     }
 
     /// The SHA-256 of the file.
     pub fn hash(&self) -> [u8; 32] {
-        nt::image::hash(&self.bytes)
+        nt::image::hash(self.opened.bytes())
     }
 
     /// Its symbols, or why there are none.
     pub fn symbols(&self) -> Result<&Symbols, &SymbolError> {
-        self.symbols.as_ref()
+        self.opened.symbols()
     }
 
     /// What it registered as in its last flight: the kind of driver, and the interface version.
@@ -166,70 +134,17 @@ impl DriverFile {
 
     /// The imports that are not implemented: a call of one ends the flight.
     pub fn absent_imports(&self) -> &[String] {
-        &self.absent
+        self.opened.absent_imports()
     }
 
     /// Whether it is a streaming minidriver: it imports the function that registers one.
     pub fn streams(&self) -> bool {
-        self.facts.import_names().contains(&"KsInitializeDriver")
+        self.image().import_names().contains(&"KsInitializeDriver")
     }
 
     /// The private data that it takes: as the options say, or as the file says.
     pub fn private_data(&self) -> PrivateData {
-        self.options.private_data.unwrap_or_else(|| PrivateData::of_file(&self.bytes))
-    }
-
-    /// The name of its service: the file's, without an extension.
-    fn service(&self) -> &str {
-        self.name.rsplit_once('.').map_or(&self.name, |(stem, _)| stem)
-    }
-
-    /// What `DriverEntry` finds: a machine with memory, and no device.
-    fn load_context<'a>(
-        &'a self,
-        host: &'a Arc<dyn Host>,
-        log: &'a Arc<Log>,
-        pool: &'a Arc<nt::Pool>,
-        ram: &Arc<nt::Ram>,
-    ) -> LoadContext<'a> {
-        let hardware = Hardware { memory: None, config: vec![0; CONFIG], ram: Some(ram.clone()) };
-        let (service, files) = (self.service(), self.options.files.clone());
-        LoadContext { host, log, pool, hardware, service, files }
-    }
-
-    /// Loads a display driver and runs its `DriverEntry`, for a kernel in this process that clients
-    /// call. A fault of the driver ends the process: a server writes its report first.
-    ///
-    /// # Errors
-    ///
-    /// Why it cannot be used: a sentence about the file.
-    pub fn set_up(
-        &'static self,
-        host: &Arc<ThreadedHost>,
-        log: &Arc<Log>,
-    ) -> Result<DriverSetup, String> {
-        let at = self.path.display();
-        fault_here::report_faults_here();
-        fault_here::set_file(self);
-        let loaded = drivers::load_driver(&self.path, &self.bytes);
-        let loaded = loaded.map_err(|why| format!("{at} {why}"))?;
-        fault_here::set_image(loaded);
-        let ram = nt::Ram::new(MACHINE_MEMORY).map_err(|why| format!("no memory: {why}"))?;
-        let pool = nt::Pool::new(log.clone());
-        let any_host: Arc<dyn Host> = host.clone();
-        let context = self.load_context(&any_host, log, &pool, &ram);
-        let registered = host.adopt("driver", |_| drivers::run_driver_entry(loaded, context));
-        fault_here::set_entered();
-        match registered {
-            Ok(Registered::Display(miniport)) => {
-                let hardware = Arc::new(NoDevice { ram, pool: pool.clone() });
-                Ok(DriverSetup { miniport, hardware, pool })
-            }
-            Ok(Registered::Stream(_)) => {
-                Err(format!("{at} is an AVStream minidriver: D3DKMT clients need a display driver"))
-            }
-            Err(why) => Err(format!("{at} needs {why}")),
-        }
+        self.options.private_data.unwrap_or_else(|| PrivateData::of_file(self.opened.bytes()))
     }
 }
 
@@ -245,8 +160,8 @@ pub(crate) fn fly_file(
         return child_flight::fly(driver, umd, &file.options, scenario, (on, capture));
     }
     fault_here::report_faults_here();
-    fault_here::set_file(file);
-    let log = Arc::new(Log::new());
+    fault_here::set_file(file.opened());
+    let log = Arc::new(Log::with_sink(EndHere(file.opened())).with_limits(flight_limits()));
     let umd = umd.and_then(NativeUmd::loaded);
     let flown = fly_here(file, umd, scenario, on, &log, None)?;
     if let Some(text) = flown.registration {
@@ -255,13 +170,25 @@ pub(crate) fn fly_file(
     if flown.registers_nothing {
         file.set_registers_nothing();
     }
-    let events = if flown.began { log.take() } else { Vec::new() };
+    let events = if flown.run.began { log.take() } else { Vec::new() };
     let mut result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
     let no_stacks = child_flight::EventStacks::default();
     for finding in &mut result.findings {
         child_flight::add_code_places(finding, file, &no_stacks);
     }
     Ok(FlightResult { seed: on.seed(), implemented: flown.implemented, ..result })
+}
+
+/// Ends this process if the flight of a driver from a file goes beyond a limit: frames of the driver
+/// cannot be unwound.
+struct EndHere(&'static OpenedFile);
+
+impl EventSink for EndHere {
+    fn event(&self, _: &Event) {}
+
+    fn flight_over(&self, message: &str) {
+        nt::image::end_for_limit(&name_code(self.0, message));
+    }
 }
 
 /// A flight with a driver from a file.
@@ -272,21 +199,18 @@ pub(crate) struct FileFlight {
     pub(crate) registration: Option<String>,
     /// Whether `DriverEntry` succeeded and registered no driver.
     pub(crate) registers_nothing: bool,
-    /// Whether the scenario began: the driver has the entry points that it needs.
-    pub(crate) began: bool,
     /// The run.
     pub(crate) run: ScenarioRun,
 }
 
 impl FileFlight {
     fn stopped(need: String) -> Self {
-        let run = ScenarioRun { needs: vec![need], ..ScenarioRun::default() };
-        Self { began: true, ..Self::new(Vec::new(), None, run) }
+        let run = ScenarioRun { began: true, ..ScenarioRun::not_begun(vec![need]) };
+        Self::new(Vec::new(), None, run)
     }
 
-    /// A flight that did not begin.
     fn new(implemented: Vec<&'static str>, registration: Option<String>, run: ScenarioRun) -> Self {
-        Self { implemented, registration, registers_nothing: false, began: false, run }
+        Self { implemented, registration, registers_nothing: false, run }
     }
 }
 
@@ -300,7 +224,7 @@ pub(crate) fn fly_here(
     channel: Option<&Channel>,
 ) -> Result<FileFlight, HostError> {
     let stopped = FileFlight::stopped;
-    let loaded = match drivers::load_driver(&file.path, &file.bytes) {
+    let loaded = match drivers::load_driver(file.path(), file.opened.bytes()) {
         Ok(loaded) => loaded,
         Err(why) => return Ok(stopped(format!("an image that can be loaded: it {why}"))),
     };
@@ -321,10 +245,6 @@ pub(crate) fn fly_here(
         // Outside of a process of its own, an access that is caught would end the command.
         if channel.is_some() {
             pool.set_guard(file.options.guard, on.seed().unwrap_or(0));
-            let range = loaded.range();
-            pool.set_place_names(Box::new(move |returns_to| {
-                Places::of_image(file, &range).caller(returns_to)
-            }));
             // The host with threads switches threads at any IRQL.
             if matches!(on, HostKind::Deterministic { .. }) && file.options.guard != nt::Guard::Off
             {
@@ -332,9 +252,14 @@ pub(crate) fn fly_here(
             }
         }
         let any_host: Arc<dyn Host> = host.clone();
-        let context = file.load_context(&any_host, log, &pool, &ram);
+        let files = file.options.files.clone();
+        let context = file.opened.load_context(&any_host, log, &pool, &ram, files);
         match drivers::run_driver_entry(loaded, context) {
             Ok(Registered::Display(miniport)) => {
+                let start = loaded.range().start;
+                let offset = |(name, address): (_, usize)| (name, address.wrapping_sub(start));
+                let entries = miniport.entry_addresses().into_iter().map(offset);
+                child_flight::set_entry_points(entries.collect());
                 let mut implemented = miniport.entry_points();
                 if umd.is_some() {
                     implemented.push(OPEN_ADAPTER);
@@ -347,31 +272,23 @@ pub(crate) fn fly_here(
                     };
                     Some(format!("a {kind} driver of {}", driver.version()))
                 };
-                // A display-only driver has no devices, which nearly every client creates.
-                let devices: &[&str] = match miniport.kind() {
-                    DriverKind::DisplayOnly if scenario.creates_devices() => &[CREATE_DEVICE],
-                    _ => &[],
-                };
-                let needs: Vec<&str> = scenario.needs.iter().chain(devices).copied().collect();
                 let data = file.private_data();
-                let mut missing = missing_needs(&needs, &implemented, miniport.generation());
-                if missing.is_empty() && data == PrivateData::None {
-                    missing.extend(private_data::need_of(scenario.name));
-                }
+                let kind = (miniport.kind(), miniport.generation());
+                let missing = scenario.needs.missing(&implemented, kind, data);
                 if !missing.is_empty() {
-                    let run = ScenarioRun { needs: missing, ..ScenarioRun::default() };
-                    let registration = registration(&miniport);
-                    return FileFlight::new(implemented, registration, run);
+                    let run = ScenarioRun::not_begun(missing);
+                    return FileFlight::new(implemented, registration(&miniport), run);
                 }
-                let hardware = Arc::new(NoDevice { ram: ram.clone(), pool: pool.clone() });
+                let hardware = Arc::new(NoDevice::new(ram.clone(), pool.clone()));
                 let setup =
                     DriverSetup { miniport: miniport.clone(), hardware, pool: pool.clone() };
-                let run = ScenarioRun::run(host, at, (log, on), (setup, umd, data), |testbed| {
-                    scenario.run(testbed)
-                });
+                let nodes = |nodes| scenario.needs.missing_nodes(nodes);
+                let flown = (setup, umd, data);
+                let body = |testbed: &mut Testbed<'_>| scenario.run(testbed);
+                let run = ScenarioRun::run(host, at, (log, on), flown, nodes, body);
                 port::judge_unload(&any_host, log, &pool);
                 let registration = registration(&miniport);
-                FileFlight { began: true, ..FileFlight::new(implemented, registration, run) }
+                FileFlight::new(implemented, registration, run)
             }
             Ok(Registered::Stream(driver)) => {
                 let setup = driver.set_up();
@@ -385,7 +302,7 @@ pub(crate) fn fly_here(
                 memory.close();
                 port::judge_stream_unload(&any_host, log, &pool);
                 let registration = Some("an AVStream minidriver".to_owned());
-                FileFlight { began: true, ..FileFlight::new(implemented, registration, run) }
+                FileFlight::new(implemented, registration, run)
             }
             Err(why) => {
                 let registers_nothing = matches!(why, LoadError::Nothing);
@@ -402,33 +319,4 @@ fn leave_numbers(channel: &Channel, loaded: &Module) {
     channel.set_number(Number::ImageSize, range.len() as u64);
     channel.set_number(Number::Traps, traps.start as u64);
     channel.set_number(Number::TrapBytes, traps.len() as u64);
-}
-
-/// A machine with memory, and no device behind the adapter.
-struct NoDevice {
-    ram: Arc<nt::Ram>,
-    /// The driver's pool, which knows the executive.
-    pool: Arc<nt::Pool>,
-}
-
-impl HardwareModel for NoDevice {
-    fn idle(&self) -> bool {
-        NoHardware.idle()
-    }
-
-    fn step(&self, at: &mut Passive, line: &dyn InterruptLine) {
-        NoHardware.step(at, line);
-    }
-
-    fn models_hardware(&self) -> bool {
-        false
-    }
-
-    fn last_request(&self) -> Option<String> {
-        Some(self.pool.executive()?.last_device_request()?.to_string())
-    }
-
-    fn ram(&self) -> Option<Arc<dyn flight::Ram>> {
-        Some(self.ram.clone())
-    }
 }

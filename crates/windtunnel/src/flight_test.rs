@@ -1,6 +1,7 @@
 //! Flights for tests: a custom driver, a custom scenario, and assertions on the result.
 
 use crate::fly::{FlightResult, HostKind, Outcome, fly_body};
+use crate::needs::Needs;
 use crate::testbed::{ScenarioStopped, Testbed};
 use flight::{HardwareModel, InterruptLine, Log, Passive, RuleId};
 use kernel::DriverSetup;
@@ -104,7 +105,8 @@ impl Flight {
         self,
         body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> FlightResult {
-        let flight_result = fly_body((self.set_up, self.umd), "flight", &[], self.host, body);
+        let flight_result =
+            fly_body((self.set_up, self.umd), "flight", &Needs::NONE, self.host, body);
         flight_result.unwrap_or_else(|reason| panic!("the flight could not be run: {}", reason.0))
     }
 }

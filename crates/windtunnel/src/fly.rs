@@ -3,24 +3,42 @@
 use crate::driver::Driver;
 use crate::driver_file::fly_file;
 use crate::expected_video::ExpectedVideo;
-use crate::fault_here;
+use crate::needs::{Needs, OPEN_ADAPTER};
 use crate::private_data::PrivateData;
 use crate::rule_counts;
-use crate::scenario::{PAGING_QUEUES, Scenario};
+use crate::scenario::Scenario;
 use crate::stream_testbed::StreamTestbed;
 use crate::testbed::{ScenarioStopped, Testbed};
 use drivers::{Listed, ListedStream};
 use flight::{
-    DeterministicHost, Event, HostError, Log, Passive, RuleCounts, Spawner, ThreadedHost,
+    DeterministicHost, Event, FlightLimits, HostError, Log, Passive, RuleCounts, Spawner,
+    ThreadedHost,
 };
-use kernel::miniport::{DriverError, Generation};
+use kernel::miniport::DriverError;
 use kernel::{DriverSetup, Kernel, LiveObjects};
 use runtime::{Runtime, Umd};
+use server::fault_here;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use stream::{DescriptorError, DeviceDescriptor, Entry, ReceivedFrame, Stream};
 use verify::{Finding, Oracle, Severity, Verifier};
+
+/// What each flight of this process may take.
+static LIMITS: OnceLock<FlightLimits> = OnceLock::new();
+
+/// Sets what each flight of this process may take. The first call counts, before the first flight.
+pub fn set_flight_limits(limits: FlightLimits) {
+    _ = LIMITS.set(limits);
+}
+
+/// What each flight of this process may take.
+pub(crate) fn flight_limits() -> FlightLimits {
+    LIMITS.get().copied().unwrap_or_default()
+}
+
+/// The need of a flight that was ended because of a limit.
+pub(crate) const NEEDS_END: &str = "the driver to come to an end";
 
 /// The entry point that executes packets without allocation lists.
 const SUBMIT_VIRTUAL: &str = "DxgkDdiSubmitCommandVirtual";
@@ -229,7 +247,7 @@ pub(crate) fn fly_stream(
     on: HostKind,
     body: impl FnOnce(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<FlightResult, HostError> {
-    let log = Arc::new(Log::new());
+    let log = Arc::new(Log::new().with_limits(flight_limits()));
     fault_here::report_faults_here();
     let (offered, body) = match make(&log) {
         Ok(setup) => {
@@ -238,13 +256,13 @@ pub(crate) fn fly_stream(
             let tell = |host: &_, at: &mut _| {
                 ScenarioRun::run_stream(host, at, (&log, on), (setup, expected_video), body)
             };
-            let body = on.fly(&log, tell)?;
+            let body = ScenarioRun::unless_ended(&log, on.fly(&log, tell))?;
             memory.close();
             (offered, body)
         }
         Err(DescriptorError(why)) => {
             let needs = vec![format!("a driver whose tables can be read: {why}")];
-            (Vec::new(), ScenarioRun { needs, ..ScenarioRun::default() })
+            (Vec::new(), ScenarioRun::not_begun(needs))
         }
     };
     Ok(FlightResult { seed: on.seed(), implemented: offered, ..verify_events(name, &log, body) })
@@ -287,18 +305,20 @@ pub fn fly_with_umd(
     scenario: &'static Scenario,
     on: impl Into<HostKind>,
 ) -> Result<FlightResult, HostError> {
-    fly_body((make, umd), scenario.name, scenario.needs, on.into(), |testbed| scenario.run(testbed))
+    fly_body((make, umd), scenario.name, &scenario.needs, on.into(), |testbed| {
+        scenario.run(testbed)
+    })
 }
 
 /// Flies a display driver through any scenario body. All flights of display drivers come here.
 pub(crate) fn fly_body(
     (make, umd): (impl FnOnce(&Arc<Log>) -> DriverSetup, Option<Umd>),
     name: &'static str,
-    needs: &[&'static str],
+    needs: &Needs,
     on: HostKind,
     body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<FlightResult, HostError> {
-    let log = Arc::new(Log::new());
+    let log = Arc::new(Log::new().with_limits(flight_limits()));
     fault_here::report_faults_here();
     let (implemented, run) = run_body(&log, (make, umd), needs, on, body)?;
     Ok(FlightResult { seed: on.seed(), implemented, ..verify_events(name, &log, run) })
@@ -309,39 +329,27 @@ pub(crate) fn fly_body(
 pub(crate) fn run_body(
     log: &Arc<Log>,
     (make, umd): (impl FnOnce(&Arc<Log>) -> DriverSetup, Option<Umd>),
-    needs: &[&'static str],
+    needs: &Needs,
     on: HostKind,
     body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Result<(Vec<&'static str>, ScenarioRun), HostError> {
     let setup = make(log);
     let mut offered = setup.miniport.entry_points();
-    let generation = setup.miniport.generation();
     if umd.is_some() {
-        offered.push("OpenAdapter");
+        offered.push(OPEN_ADAPTER);
     }
-    let missing = missing_needs(needs, &offered, generation);
+    let data = PrivateData::BuiltIn;
+    let kind = (setup.miniport.kind(), setup.miniport.generation());
+    let missing = needs.missing(&offered, kind, data);
     let run = if missing.is_empty() {
-        let data = PrivateData::BuiltIn;
-        on.fly(log, |host, at| ScenarioRun::run(host, at, (log, on), (setup, umd, data), body))?
+        let nodes = |nodes| needs.missing_nodes(nodes);
+        let flown = (setup, umd, data);
+        let run = |host: &_, at: &mut _| ScenarioRun::run(host, at, (log, on), flown, nodes, body);
+        ScenarioRun::unless_ended(log, on.fly(log, run))?
     } else {
-        ScenarioRun { needs: missing, ..ScenarioRun::default() }
+        ScenarioRun::not_begun(missing)
     };
     Ok((offered, run))
-}
-
-/// What a scenario needs and a driver does not have: entry points, or paging queues.
-pub(crate) fn missing_needs(
-    needs: &[&'static str],
-    offered: &[&'static str],
-    generation: Generation,
-) -> Vec<String> {
-    let missing = |name: &&'static str| match *name {
-        PAGING_QUEUES if generation == Generation::Two => None,
-        PAGING_QUEUES => Some("a driver of WDDM 2.0 or later, which has paging queues".to_owned()),
-        name if offered.contains(&name) => None,
-        name => Some(format!("a driver that implements {name}")),
-    };
-    needs.iter().filter_map(missing).collect()
 }
 
 /// The state of a scenario run.
@@ -351,9 +359,25 @@ pub(crate) struct ScenarioRun {
     pub(crate) live: LiveObjects,
     pub(crate) live_snapshots: Vec<(&'static str, LiveObjects)>,
     pub(crate) frames: Vec<ReceivedFrame>,
+    /// Whether the scenario began. If not, the events before are those of a start, and not judged.
+    pub(crate) began: bool,
 }
 
 impl ScenarioRun {
+    /// A scenario that did not begin, because the driver does not have what it needs.
+    pub(crate) fn not_begun(needs: Vec<String>) -> Self {
+        Self { needs, ..Self::default() }
+    }
+
+    /// A run, or what is left of one that was ended because of a limit.
+    fn unless_ended(log: &Log, run: Result<Self, HostError>) -> Result<Self, HostError> {
+        if log.is_ended() {
+            let needs = vec![NEEDS_END.to_owned()];
+            return Ok(Self { began: true, ..Self::not_begun(needs) });
+        }
+        run
+    }
+
     /// Runs the scenario of a streaming minidriver, then removes the device.
     pub(crate) fn run_stream(
         host: &Arc<dyn Spawner>,
@@ -385,7 +409,8 @@ impl ScenarioRun {
         testbed.end();
         let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
         let live = testbed.live_objects();
-        Self { needs, live, live_snapshots: testbed.live_snapshots, frames: testbed.frames }
+        let (live_snapshots, frames) = (testbed.live_snapshots, testbed.frames);
+        Self { needs, live, live_snapshots, frames, began: true }
     }
 
     /// Starts the driver, runs the scenario, then ends clients, adapter and driver.
@@ -394,6 +419,7 @@ impl ScenarioRun {
         at: &mut Passive,
         (log, on): (&Arc<Log>, HostKind),
         (setup, umd, private_data): (DriverSetup, Option<Umd>, PrivateData),
+        missing_nodes: impl FnOnce(u32) -> Option<String>,
         body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
@@ -419,9 +445,14 @@ impl ScenarioRun {
                 } else {
                     format!("a driver that starts: {}", why.reason())
                 };
-                return Self { needs: vec![needs], live: kernel.live_objects(), ..Self::default() };
+                let live = kernel.live_objects();
+                return Self { live, began: true, ..Self::not_begun(vec![needs]) };
             }
         };
+        if let Some(missing) = missing_nodes(kernel.node_count(adapter)) {
+            kernel.remove_adapter(at, adapter);
+            return Self::not_begun(vec![missing]);
+        }
         kernel.start_workers(host, adapter);
         let (runtime, clients, looks) = (Runtime::new(&kernel), Vec::new(), Vec::new());
         let mut testbed = Testbed {
@@ -445,7 +476,8 @@ impl ScenarioRun {
         kernel.remove_adapter(at, adapter);
         host.run_until_idle(at);
         let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
-        Self { needs, live: kernel.live_objects(), live_snapshots: looks, frames: Vec::new() }
+        let (live, frames) = (kernel.live_objects(), Vec::new());
+        Self { needs, live, live_snapshots: looks, frames, began: true }
     }
 }
 
@@ -472,7 +504,8 @@ fn explain_null(need: String, missing: &BTreeMap<String, u64>) -> String {
 
 /// Runs the verifier over the events and builds the result.
 fn verify_events(scenario: &'static str, log: &Log, body: ScenarioRun) -> FlightResult {
-    judge_events(scenario, log.take(), log.rule_counts(), body)
+    let events = if body.began { log.take() } else { Vec::new() };
+    judge_events(scenario, events, log.rule_counts(), body)
 }
 
 /// As above, with events and counts from elsewhere.

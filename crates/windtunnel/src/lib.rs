@@ -15,22 +15,20 @@
 mod allow;
 mod application;
 mod check;
+mod child_crash;
 mod child_flight;
-mod crash_place;
-mod crash_report;
 mod driver;
 mod driver_file;
 mod example;
 mod expected_video;
 mod explain;
 mod facts;
-mod fault_here;
 mod flight_jobs;
 mod flight_test;
 mod fly;
 mod handle_allocator;
-mod missed_block;
 mod native_umd;
+mod needs;
 pub mod prelude;
 mod private_data;
 mod report;
@@ -61,19 +59,20 @@ pub use explain::{
     explain,
 };
 pub use facts::{Decision, Failure, citing_rules};
-pub use fault_here::report_faults_here;
 pub use flight_test::{Flight, NoHardware, set_up};
 pub use fly::{
     DeepestStack, FlightResult, HostKind, Outcome, fly, fly_driver, fly_setup, fly_with_umd,
+    set_flight_limits,
 };
 pub use handle_allocator::HandleAllocator;
 pub use native_umd::NativeUmd;
+pub use needs::Needs;
 pub use nt::Guard;
-pub use private_data::PrivateData;
+pub use private_data::{DataUse, PrivateData};
 pub use report::Colour;
 pub use rule_counts::add_to_file as keep_tally;
 pub use scenario::{
-    ALL as SCENARIOS, PAGING_QUEUES, Scenario, ScenarioBody, find as find_scenario,
+    ALL as SCENARIOS, Scenario, ScenarioBody, family, find as find_scenario, find_family,
 };
 pub use scenario_report::{AllowedFinding, ReportedFinding, ScenarioReport};
 pub use stream_flight::StreamFlight;
@@ -85,4 +84,5 @@ pub use testbed::{ScenarioStopped, TestClient, Testbed};
 pub use verify::{plural, sentence};
 
 pub use drivers::{load_umd, umd_from_rust};
+pub use server::fault_here::report_faults_here;
 pub use {abi, flight, kernel, nt, runtime, softgpu, stream, thunk, umd, verify};

@@ -2,8 +2,8 @@
 
 use crate::child_flight;
 use crate::driver_file::FlightOptions;
-use crate::fault_here;
 use runtime::Umd;
+use server::fault_here;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;

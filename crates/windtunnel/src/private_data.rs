@@ -4,14 +4,15 @@
 //! that of an allocation, a packet or an escape, in the format of the driver under test.
 //!
 //! Without private data, allocations have the size and the place that the driver chooses, and
-//! packets have no commands. What cannot be asked of a driver in this way stops the scenario;
-//! [`need_of`] knows the scenarios that are not flown for that reason.
+//! packets have no commands. What cannot be asked of a driver in this way stops the scenario; the row
+//! of a scenario that needs private data says so, and the scenario is not flown.
 
 use crate::testbed::ScenarioStopped;
 use abi::NTSTATUS;
 use abi::status::{STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
 use kernel::segment::PlacementRequirements;
 use softgpu::format;
+use std::fmt;
 
 pub(crate) use softgpu::format::{Command, Escape, anywhere, list_handle, only_in};
 
@@ -77,7 +78,7 @@ impl PrivateData {
     pub(crate) fn packet(self, commands: &[Command]) -> Result<Vec<u8>, ScenarioStopped> {
         match self {
             PrivateData::BuiltIn => Ok(format::encode(commands)),
-            PrivateData::None if commands.contains(&Command::Hang) => Err(needed(A_HANG)),
+            PrivateData::None if commands.contains(&Command::Hang) => Err(needed(DataUse::Hang)),
             PrivateData::None => Ok(Vec::new()),
         }
     }
@@ -86,7 +87,7 @@ impl PrivateData {
     pub(crate) fn escape(self, request: Escape) -> Result<Vec<u8>, ScenarioStopped> {
         match self {
             PrivateData::BuiltIn => Ok(format::escape(request)),
-            PrivateData::None => Err(needed(ESCAPES)),
+            PrivateData::None => Err(needed(DataUse::Escapes)),
         }
     }
 
@@ -94,7 +95,7 @@ impl PrivateData {
     pub(crate) fn escape_answer(self, bytes: &[u8]) -> Result<u64, ScenarioStopped> {
         let answer = match self {
             PrivateData::BuiltIn => format::escape_answer(bytes),
-            PrivateData::None => return Err(needed(ESCAPES)),
+            PrivateData::None => return Err(needed(DataUse::Escapes)),
         };
         answer.ok_or(ScenarioStopped("the driver to return data in its format".to_owned()))
     }
@@ -102,7 +103,7 @@ impl PrivateData {
     /// Private data of allocations that the driver rejects, with the status of each.
     pub(crate) fn rejected_allocations(self) -> Result<[(Vec<u8>, NTSTATUS); 3], ScenarioStopped> {
         if self == PrivateData::None {
-            return Err(needed(REJECTED));
+            return Err(needed(DataUse::Rejected));
         }
         let mut other_version = format::describe(PAGE);
         other_version[4] ^= 0xff;
@@ -117,7 +118,7 @@ impl PrivateData {
     pub(crate) fn rejected_packet(self) -> Result<Vec<u8>, ScenarioStopped> {
         match self {
             PrivateData::BuiltIn => Ok(b"no commands".to_vec()),
-            PrivateData::None => Err(needed(REJECTED)),
+            PrivateData::None => Err(needed(DataUse::Rejected)),
         }
     }
 
@@ -125,7 +126,7 @@ impl PrivateData {
     pub(crate) fn privileged_packet(self, address: u64) -> Result<Vec<u8>, ScenarioStopped> {
         match self {
             PrivateData::BuiltIn => Ok(format::raw_fill(address, 64, 0xee)),
-            PrivateData::None => Err(needed(REJECTED)),
+            PrivateData::None => Err(needed(DataUse::Rejected)),
         }
     }
 
@@ -135,103 +136,55 @@ impl PrivateData {
             PrivateData::BuiltIn => {
                 Ok([1_u32, 99].into_iter().flat_map(u32::to_le_bytes).collect())
             }
-            PrivateData::None => Err(needed(REJECTED)),
+            PrivateData::None => Err(needed(DataUse::Rejected)),
         }
     }
 }
 
-/// Packets that hang.
-pub(crate) const A_HANG: &str = "packets that hang";
-
-/// Escapes.
-pub(crate) const ESCAPES: &str = "escapes";
-
-/// Private data that the driver rejects.
-pub(crate) const REJECTED: &str = "allocations or packets that the driver rejects";
-
-/// The scenarios that need private data in the format of the driver, by what they need it for.
-const WITH_PRIVATE_DATA: &[(&str, &[&str])] = &[
-    (REJECTED, &["create-driver-failure", "submit-device-lost", "render-privileged-command"]),
-    (ESCAPES, &["escape-hardware-access", "escape-during-submit", "escape-conflicting-flags"]),
-    (
-        A_HANG,
-        &[
-            "tdr-hang",
-            "tdr-hang-after-work",
-            "tdr-hang-shared-node",
-            "tdr-cancel-queued",
-            "tdr-adapter-reset",
-            "tdr-paging-hang",
-        ],
-    ),
-    (
-        "packets with commands",
-        &[
-            "render-fill-and-copy",
-            "residency-use-never-resident",
-            "residency-use-evicted",
-            "gpuva-use-unmapped",
-        ],
-    ),
-    (
-        "allocations of a given size or in a given segment",
-        &[
-            "gpuva-map-and-submit",
-            "gpuva-evict-and-restore",
-            "gpuva-map-bounds",
-            "gpuva-update",
-            "gpuva-free",
-            "gpuva-destroy-mapped",
-            "gpuva-power-transition",
-            "gpuva-two-processes",
-            "gpuva-update-fenced",
-            "gpuva-map-partly-used-range",
-            "gpuva-map-zero-over-mapping",
-            "gpuva-use-before-reserved",
-            "gpuva-free-in-use",
-            "gpuva-free-after-destroy",
-            "submit-mapped-primary",
-            "submit-unlisted-written-primary",
-            "render-locked-allocation",
-            "render-exceeds-memory",
-            "lock-discard-instances",
-            "lock-aperture-only-allocation",
-            "lock-ignore-sync-without-aperture",
-        ],
-    ),
-    ("allocations with private data", &["share-open-short-buffer"]),
-];
-
-/// What a scenario needs that a flight without private data does not have.
-pub(crate) fn need_of(scenario: &str) -> Option<String> {
-    let row = WITH_PRIVATE_DATA.iter().find(|(_, names)| names.contains(&scenario));
-    row.map(|(what, _)| need(what))
+/// What a scenario needs private data in the format of the driver for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataUse {
+    /// Packets that hang.
+    Hang,
+    /// Escapes.
+    Escapes,
+    /// Private data that the driver rejects.
+    Rejected,
+    /// Packets that do something.
+    Commands,
+    /// Allocations of a given size or in a given segment.
+    Placement,
+    /// Allocations with private data of any kind.
+    Bytes,
 }
 
-fn need(what: &str) -> String {
-    format!("private data in the format of this driver, for {what}")
+impl DataUse {
+    /// The need of a flight without private data.
+    pub(crate) fn need(self) -> String {
+        format!("private data in the format of this driver, for {self}")
+    }
 }
 
-fn needed(what: &str) -> ScenarioStopped {
-    ScenarioStopped(need(what))
+impl fmt::Display for DataUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DataUse::Hang => "packets that hang",
+            DataUse::Escapes => "escapes",
+            DataUse::Rejected => "allocations or packets that the driver rejects",
+            DataUse::Commands => "packets with commands",
+            DataUse::Placement => "allocations of a given size or in a given segment",
+            DataUse::Bytes => "allocations with private data",
+        })
+    }
+}
+
+fn needed(purpose: DataUse) -> ScenarioStopped {
+    ScenarioStopped(purpose.need())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::find;
-
-    #[test]
-    fn each_scenario_with_private_data_exists_and_has_one_reason() {
-        let names = || WITH_PRIVATE_DATA.iter().flat_map(|(_, names)| *names);
-        for name in names() {
-            assert!(find(name).is_some(), "there is no scenario {name}");
-            assert_eq!(names().filter(|other| *other == name).count(), 1, "{name}");
-        }
-        let reason = "private data in the format of this driver, for packets that hang";
-        assert_eq!(need_of("tdr-hang").as_deref(), Some(reason));
-        assert_eq!(need_of("create-standalone"), None);
-    }
 
     #[test]
     fn a_file_with_the_mark_takes_the_built_in_format() {
@@ -248,6 +201,6 @@ mod tests {
         assert!(none.placed(PAGE, PAGE, &anywhere()).is_empty());
         let fill = Command::FillAt { address: 0, length: 1, value: 2 };
         assert_eq!(none.packet(&[fill]), Ok(Vec::new()));
-        assert_eq!(none.packet(&[fill, Command::Hang]), Err(needed(A_HANG)));
+        assert_eq!(none.packet(&[fill, Command::Hang]), Err(needed(DataUse::Hang)));
     }
 }

@@ -1,5 +1,7 @@
 //! Scenarios by name: sequences of client actions that a driver is flown through.
 
+use crate::needs::{Needs, OPEN_ADAPTER, WORK};
+use crate::private_data::DataUse;
 use crate::scenarios::{
     adapter, bad, bad_gpuva, bad_memory, bad_render, bad_sync, context_allocation, destroy,
     destroy_memory, escape, gpuva, gpuva_update, interrupt, keyed_mutex, ks, lifecycle, memory,
@@ -22,14 +24,11 @@ pub struct Scenario {
     pub about: &'static str,
     /// The rules that its client breaks; empty for a good client. A bad client flies by name only.
     pub breaks: &'static [RuleId],
-    /// The entry points that a driver must implement, and [`PAGING_QUEUES`].
-    pub needs: &'static [&'static str],
+    /// What it needs of a driver.
+    pub needs: Needs,
     /// The body.
     pub body: ScenarioBody,
 }
-
-/// The scenarios without a client that creates a device.
-const WITHOUT_DEVICES: &[&str] = &["pnp-start-and-stop"];
 
 /// The files of scenarios of steps, by the scenario's name.
 static STEP_FILES: Mutex<Vec<(&str, String)>> = Mutex::new(Vec::new());
@@ -54,7 +53,7 @@ impl Scenario {
     /// A scenario of parsed steps. Leaks its memory, so that it lives as long as the process.
     pub fn of_steps(name: String, steps: Vec<Step>) -> &'static Self {
         let works = |step: &Step| matches!(step, Step::OnDevice(_, Action::Fill(_)));
-        let needs = if steps.iter().any(works) { WORK } else { &[] };
+        let needs = if steps.iter().any(works) { WORK } else { Needs::NONE };
         let (name, about) = (String::leak(name), "steps from a file");
         let body = ScenarioBody::Steps(Vec::leak(steps));
         Box::leak(Box::new(Self { name, about, breaks: &[], needs, body }))
@@ -70,7 +69,7 @@ impl Scenario {
     }
 
     /// What names the scenario on a command line: the path of its steps, or its name.
-    pub(crate) fn source(&self) -> String {
+    pub fn source(&self) -> String {
         let files = STEP_FILES.lock().unwrap_or_else(PoisonError::into_inner);
         let path = files.iter().find(|(name, _)| *name == self.name).map(|(_, path)| path.clone());
         path.unwrap_or_else(|| self.name.to_owned())
@@ -78,7 +77,7 @@ impl Scenario {
 
     /// Whether its client draws through a user-mode driver.
     pub fn needs_umd(&self) -> bool {
-        UMD.iter().any(|text| self.needs.contains(text))
+        self.needs.has_entry(OPEN_ADAPTER)
     }
 
     pub(crate) fn run(&self, testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
@@ -106,9 +105,10 @@ impl Scenario {
         }
     }
 
-    /// Whether its client creates a device.
-    pub(crate) fn creates_devices(&self) -> bool {
-        !WITHOUT_DEVICES.contains(&self.name)
+    /// The same scenario, which needs private data in the format of the driver.
+    pub(crate) const fn with_private_data(mut self, purpose: DataUse) -> Self {
+        self.needs = self.needs.private_data(purpose);
+        self
     }
 
     /// Whether it is for a streaming minidriver.
@@ -116,207 +116,6 @@ impl Scenario {
         matches!(self.body, ScenarioBody::StreamBody(_))
     }
 }
-
-/// Submission and completion.
-pub(crate) const WORK: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-];
-
-/// Submission, and control of interrupts.
-pub(crate) const VSYNC: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiControlInterrupt",
-];
-
-/// Submission, preemption and recovery (TDR).
-pub(crate) const RECOVERY: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiPreemptCommand",
-    "DxgkDdiResetFromTimeout",
-];
-
-/// Submission, preemption and recovery, with video memory.
-pub(crate) const MEMORY_RECOVERY: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiPreemptCommand",
-    "DxgkDdiResetFromTimeout",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-];
-
-/// Escapes and submission.
-pub(crate) const ESCAPES: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiEscape",
-];
-
-/// Standard allocations.
-pub(crate) const STANDARD: &[&str] = &["DxgkDdiGetStandardAllocationDriverData"];
-
-/// Standard allocations in video memory.
-pub(crate) const STANDARD_PAGING: &[&str] = &[
-    "DxgkDdiGetStandardAllocationDriverData",
-    PAGING_QUEUES,
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-];
-
-/// What a scenario with `D3DKMTMakeResident` needs: a driver of WDDM 1.x has no paging queues.
-pub const PAGING_QUEUES: &str = "paging queues (WDDM 2.0)";
-
-/// Video memory.
-pub(crate) const PAGING: &[&str] = &[
-    PAGING_QUEUES,
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-];
-
-/// Packets with allocation lists, and video memory.
-pub(crate) const ALLOCATION_LISTS: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiRender",
-    "DxgkDdiPatch",
-    "DxgkDdiSubmitCommand",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-];
-
-/// GPU virtual addresses.
-pub(crate) const PAGE_TABLES: &[&str] = &[
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-    "DxgkDdiCreateProcess",
-    "DxgkDdiDestroyProcess",
-    "DxgkDdiSetRootPageTable",
-];
-
-/// GPU virtual addresses, and packets that use them.
-pub(crate) const ADDRESSES: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-    "DxgkDdiCreateProcess",
-    "DxgkDdiDestroyProcess",
-    "DxgkDdiSetRootPageTable",
-];
-
-/// GPU virtual addresses, and power transitions that lose page tables.
-pub(crate) const POWER_AND_ADDRESSES: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-    "DxgkDdiCreateProcess",
-    "DxgkDdiDestroyProcess",
-    "DxgkDdiSetRootPageTable",
-    "DxgkDdiSetPowerState",
-];
-
-/// Power transitions with packets in flight.
-pub(crate) const POWER: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiSetPowerState",
-];
-
-/// Power transitions that lose video memory.
-pub(crate) const POWER_AND_MEMORY: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiSetPowerState",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-];
-
-/// Surprise removal with packets in flight.
-pub(crate) const SURPRISE_REMOVAL: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiNotifySurpriseRemoval",
-];
-
-/// Reset of the hardware at shutdown.
-pub(crate) const RESET_DEVICE: &[&str] = &["DxgkDdiResetDevice"];
-
-/// Primaries.
-pub(crate) const DESCRIBE: &[&str] = &["DxgkDdiDescribeAllocation"];
-
-/// Primaries in video memory.
-pub(crate) const PRIMARIES_IN_MEMORY: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-    "DxgkDdiDescribeAllocation",
-];
-
-/// Primaries at GPU virtual addresses.
-pub(crate) const PRIMARIES_AT_ADDRESSES: &[&str] = &[
-    "DxgkDdiCreateContext",
-    "DxgkDdiDestroyContext",
-    "DxgkDdiSubmitCommandVirtual",
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-    "DxgkDdiDescribeAllocation",
-    "DxgkDdiCreateProcess",
-    "DxgkDdiDestroyProcess",
-    "DxgkDdiSetRootPageTable",
-];
-
-/// A user-mode driver.
-pub(crate) const UMD: &[&str] = &["OpenAdapter"];
-
-/// A streaming minidriver: no display driver has a `KSDEVICE_DESCRIPTOR`.
-pub(crate) const STREAM: &[&str] = &["KSDEVICE_DESCRIPTOR"];
 
 /// Every scenario, good ones first.
 pub const ALL: &[&[Scenario]] = &[
@@ -361,4 +160,16 @@ pub const ALL: &[&[Scenario]] = &[
 /// Finds a scenario by its name.
 pub fn find(name: &str) -> Option<&'static Scenario> {
     ALL.iter().copied().flatten().find(|scenario| scenario.name == name)
+}
+
+/// The family of a scenario: the area that its name begins with.
+pub fn family(scenario: &str) -> &str {
+    let area = scenario.split('-').next().unwrap_or(scenario);
+    if scenario.starts_with("keyed-mutex") { "keyed-mutex" } else { area }
+}
+
+/// The good scenarios of a family; none if no family has this name.
+pub fn find_family(name: &str) -> Vec<&'static Scenario> {
+    let good = ALL.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
+    good.filter(|scenario| family(scenario.name) == name).collect()
 }

@@ -295,6 +295,21 @@ impl TestClient {
         expect_ok(&format!("D3DKMTCreateContextVirtual for node {node}"), created)
     }
 
+    /// Creates a context on node 1, or on the only node of the adapter.
+    pub(crate) fn create_second_context(
+        &self,
+        at: &mut Passive,
+    ) -> Result<D3DKMT_HANDLE, ScenarioStopped> {
+        self.create_context_on(at, self.second_node())
+    }
+
+    /// Node 1, or node 0 of an adapter with one node.
+    pub(crate) fn second_node(&self) -> u32 {
+        let session = self.client.session();
+        let info = session.kernel().adapter_info(session.process(), kernel::Handle(self.adapter));
+        u32::from(info.is_ok_and(|info| info.nodes > 1))
+    }
+
     /// The paging queue of the device, created on first use.
     pub fn paging_queue(&self, at: &mut Passive) -> Result<PagingQueue, ScenarioStopped> {
         let known = || self.queues.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,7 @@ pub(crate) const ENTRY_POINTS: &[&str] = &[
     "D3DKMTCheckExclusiveOwnership", "D3DKMTCheckMonitorPowerState",
     "D3DKMTCheckMultiPlaneOverlaySupport", "D3DKMTCheckMultiPlaneOverlaySupport2",
     "D3DKMTCheckMultiPlaneOverlaySupport3", "D3DKMTCheckOcclusion",
-    "D3DKMTCheckSharedResourceAccess", "D3DKMTCheckVidPnExclusiveOwnership", "D3DKMTCloseAdapter",
+    "D3DKMTCheckSharedResourceAccess", "D3DKMTCheckVidPnExclusiveOwnership", "D3DKMTCloseAdapter", "D3DKMTCloseDxCoreDevice",
     "D3DKMTConfigureSharedResource", "D3DKMTConnectDoorbell", "D3DKMTCreateAllocation",
     "D3DKMTCreateAllocation2", "D3DKMTCreateContext", "D3DKMTCreateContextVirtual",
     "D3DKMTCreateDCFromMemory", "D3DKMTCreateDevice", "D3DKMTCreateDoorbell",

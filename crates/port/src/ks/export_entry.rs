@@ -3,7 +3,8 @@
 use crate::ks::door::Door;
 use crate::ks::object::{Object, find};
 use flight::{
-    CallGuard, Component, EventKind, ExecutionContext, Irql, Kind, RuleId, resume_internal_error,
+    CallGuard, Component, EventKind, ExecutionContext, Irql, Kind, RuleId, RunningCall,
+    resume_internal_error,
 };
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +37,7 @@ pub(crate) fn export<T, R>(
         services
             .log()
             .emit(services.device().subject(), || EventKind::Callback { name: name.into() });
+        services.log().note_call(Component::Driver, || RunningCall::describe(name));
         judge_irql(&door, name, max_irql).then(|| body(&door, it))
     };
     match catch_unwind(AssertUnwindSafe(answer)) {

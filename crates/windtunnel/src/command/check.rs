@@ -1,9 +1,10 @@
 //! `windtunnel check`.
 
 use super::frames::FrameWriter;
+use super::limits::LimitOptions;
 use super::progress::Progress;
 use super::repeat::Repeat;
-use super::text::Style;
+use super::text::{Ending, Style};
 use super::{CommandError, Deny, is_driver_file, json, text, unknown_name};
 use clap::{Args, ValueEnum};
 use nt::image::StopSignal;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use windtunnel::{
     AllowFileError, AllowList, CheckPlan, CheckStep, Colour, Driver, DriverFile, FlightOptions,
     FlightResult, Guard, HostKind, NativeUmd, PrivateData, SCENARIOS, Scenario, baseline, check,
-    default_scenarios, find_scenario,
+    default_scenarios, find_family, find_scenario, set_flight_limits,
     steps::{self, StepError},
 };
 
@@ -30,9 +31,10 @@ pub(crate) struct Arguments {
     /// user-mode driver, unless --scenario names others: see docs/user-mode-drivers.md
     #[arg(long, value_name = "FILE.so")]
     pub(super) umd: Option<PathBuf>,
-    /// Fly only this scenario (repeatable). Bad clients are flown only when named here. A file, or
-    /// a name that ends in .steps, is read as steps, one per line: see docs/steps.md
-    #[arg(long = "scenario", value_name = "NAME|FILE")]
+    /// Fly only this scenario, or this family of scenarios (repeatable). Bad clients are flown only
+    /// when named here. A file, or a name that ends in .steps, is read as steps, one per line: see
+    /// docs/steps.md
+    #[arg(long = "scenario", value_name = "NAME|FAMILY|FILE")]
     pub(super) scenarios: Vec<String>,
     #[command(flatten)]
     threads: HostOptions,
@@ -55,6 +57,10 @@ pub(crate) struct Arguments {
     /// Also fail on warnings
     #[arg(long)]
     pub(super) deny: Option<Deny>,
+    /// Fail if fewer than N scenarios are flown to their end, for a driver that has everything they
+    /// need
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(super) require_flown: usize,
     /// Write the events of each scenario to DIR/SCENARIO.trace, those of further seeds to
     /// DIR/SCENARIO.SEED.trace
     #[arg(long, value_name = "DIR")]
@@ -71,6 +77,8 @@ pub(crate) struct Arguments {
     verbose: bool,
     #[command(flatten)]
     pub(super) options: FileOptions,
+    #[command(flatten)]
+    pub(super) limits: LimitOptions,
     /// Print JSON: docs/report.schema.json describes it
     #[arg(long)]
     pub(crate) json: bool,
@@ -248,6 +256,7 @@ fn colour(terminal: bool, variable: impl Fn(&str) -> Option<OsString>) -> Colour
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
+    set_flight_limits(arguments.limits.limits());
     let driver = find_driver(&arguments.driver, &arguments.options)?;
     let scenarios =
         chosen_scenarios(&arguments.scenarios, driver.streams(), arguments.umd.is_some())?;
@@ -278,6 +287,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         allow: allow.as_ref(),
         own_process: arguments.options.own_process(driver),
         jobs: arguments.jobs(),
+        require_flown: arguments.require_flown,
     };
     let total = plan.flight_count();
     StopSignal::catch();
@@ -288,13 +298,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
             print_header(plan.umd.as_ref());
             progress.print(&flown.printed);
             progress.step(flown.scenario);
-            if let Some(directory) = &arguments.trace
-                && let Err(why) = write_trace(directory, flown, on)
-            {
-                failed.get_or_insert(why);
-            }
-            if let Err(why) = frames.write_flight(flown, on) {
-                failed.get_or_insert(why);
+            // After one failure the files are incomplete: the flights go on, for their findings.
+            if failed.is_none() {
+                let trace = arguments.trace.as_ref();
+                let written = trace.map_or(Ok(()), |directory| write_trace(directory, flown, on));
+                failed = written.and_then(|()| frames.write_flight(flown, on)).err();
             }
         }
         CheckStep::ScenarioDone(scenario_report) => {
@@ -315,30 +323,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         )));
     }
     print_header(plan.umd.as_ref());
-    if let Err(why) = frames.write_sheet() {
-        failed.get_or_insert(why);
+    if failed.is_none() {
+        failed = frames.write_sheet().err();
     }
     if let Some(path) = &arguments.write_baseline {
         let written = fs::write(path, baseline(&check_report));
         failed = failed.or(written.err().map(|why| write_error(path, &why)));
     }
     let allow = arguments.allow.as_deref().zip(allow.as_ref());
-    let deny_warnings = arguments.deny == Some(Deny::Warnings);
     // A file that could not be written does not hide the findings, but is the last word.
-    if let Some(why) = failed {
-        if !arguments.json {
-            text::print(&check_report, allow, &repeat, deny_warnings, style);
-        }
-        return Err(why);
-    }
+    let unwritten = failed.as_ref().map(|why| &*why.0);
+    let ending = Ending { deny_warnings: arguments.deny == Some(Deny::Warnings), unwritten };
     if arguments.json {
-        json::report(&check_report, driver, allow, &repeat, (arguments.live, deny_warnings));
+        json::report(&check_report, driver, allow, &repeat, (arguments.live, ending));
     } else {
-        frames.print_summary();
+        if unwritten.is_none() {
+            frames.print_summary();
+        }
         if let Driver::File(file) = driver {
             text::print_registration(file);
         }
-        text::print(&check_report, allow, &repeat, deny_warnings, style);
+        text::print(&check_report, allow, &repeat, ending, style);
+    }
+    if let Some(why) = unwritten {
+        eprintln!("windtunnel: {why}");
     }
     if let Some(error) = check_report.internal_error.as_ref().filter(|it| it.is_no_resources()) {
         eprintln!("windtunnel: {}", error.0);
@@ -346,7 +354,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     if let Some(signal) = check_report.stopped_by {
         eprintln!("windtunnel: {}", text::stopped_by(signal, &check_report, total));
     }
-    Ok(ExitCode::from(check_report.exit_code(deny_warnings)))
+    Ok(ExitCode::from(ending.exit_code(&check_report)))
 }
 
 /// Refuses output paths that cannot be written, before anything is flown.
@@ -393,16 +401,26 @@ pub(super) fn chosen_scenarios(
     streams: bool,
     umd: bool,
 ) -> Result<Vec<&'static Scenario>, CommandError> {
-    let all = || SCENARIOS.iter().copied().flatten();
     if names.is_empty() {
         return Ok(default_scenarios(streams, umd));
     }
-    let find = |name: &String| match find_scenario(name) {
-        Some(it) => Ok(it),
-        None if is_steps(Path::new(name)) => read_steps(Path::new(name)),
-        None => Err(unknown_name("scenario", name, all().map(|scenario| scenario.name))),
-    };
-    names.iter().map(find).collect()
+    names.iter().map(|name| scenarios_of(name)).collect::<Result<Vec<_>, _>>().map(|it| it.concat())
+}
+
+/// The scenario with a name, of a file of steps, or those of a family.
+fn scenarios_of(name: &str) -> Result<Vec<&'static Scenario>, CommandError> {
+    if let Some(scenario) = find_scenario(name) {
+        return Ok(vec![scenario]);
+    }
+    if is_steps(Path::new(name)) {
+        return read_steps(Path::new(name)).map(|scenario| vec![scenario]);
+    }
+    let family = find_family(name);
+    if family.is_empty() {
+        let all = SCENARIOS.iter().copied().flatten().map(|scenario| scenario.name);
+        return Err(unknown_name("scenario", name, all));
+    }
+    Ok(family)
 }
 
 fn is_steps(path: &Path) -> bool {
@@ -425,14 +443,44 @@ fn write_trace(directory: &Path, flown: &FlightResult, on: HostKind) -> Result<(
         Some(seed) if on.seed() != Some(seed) => format!("{}.{seed}.trace", flown.scenario),
         _ => format!("{}.trace", flown.scenario),
     });
-    let written = fs::create_dir_all(directory)
-        .and_then(|()| fs::write(&path, flight::trace::text(&flown.events)));
-    written.map_err(|why| write_error(&path, &why))
+    write_whole(&path, |path| fs::write(path, flight::trace::text(&flown.events)))
+}
+
+/// Writes a file, and creates its directory if needed. A file that cannot be written to its end, as
+/// on a full disk, is removed.
+pub(super) fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<(), CommandError> {
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    folder.and_then(|()| write(path)).map_err(|why| {
+        // A device, or what a link refers to, is not this check's own file.
+        if fs::symlink_metadata(path).is_ok_and(|it| it.is_file()) {
+            _ = fs::remove_file(path); // The error that is reported is the first.
+        }
+        write_error(path, &why)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_to_its_end_is_removed() {
+        let folder = std::env::temp_dir().join(format!("windtunnel-{}-whole", std::process::id()));
+        let file = folder.join("a.trace");
+        let full = |path: &Path| {
+            fs::write(path, "the beginning")?;
+            Err(io::Error::from(io::ErrorKind::StorageFull))
+        };
+        let CommandError(why) = write_whole(&file, full).err().unwrap();
+        assert_eq!(why, format!("{} cannot be written: no storage space", file.display()));
+        assert!(!file.exists());
+        assert!(write_whole(&file, |path| fs::write(path, "all")).is_ok());
+        assert_eq!(fs::read(&file).unwrap(), b"all");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn colour_is_for_terminals_without_no_color() {

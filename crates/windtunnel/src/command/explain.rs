@@ -310,7 +310,9 @@ fn scenario(it: &Scenario) {
         let text = verify::find(rule.name()).map_or("", |entry| entry.rule.as_str());
         line("its client breaks", &format!("{}: {text}", rule.name()));
     }
-    list("needs", it.needs, &ALL);
+    let needs = it.needs.names();
+    let needs: Vec<&str> = needs.iter().map(String::as_str).collect();
+    list("needs", &needs, &ALL);
     line("fly it", &scenario_command(it));
 }
 
@@ -333,7 +335,7 @@ fn scenario_json(it: &Scenario) -> Value {
         "name": it.name,
         "about": it.about,
         "breaks": it.breaks.iter().map(|rule| rule.name()).collect::<Vec<_>>(),
-        "needs": it.needs,
+        "needs": it.needs.names(),
         "command": scenario_command(it),
     })
 }

@@ -2,10 +2,11 @@
 
 use super::CommandError;
 use super::check::{FileOptions, HostOptions, chosen_scenarios, find_driver};
+use super::limits::LimitOptions;
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use windtunnel::{ChildArguments, fly_as_child};
+use windtunnel::{ChildArguments, fly_as_child, set_flight_limits};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -19,6 +20,8 @@ pub(crate) struct Arguments {
     threads: HostOptions,
     #[command(flatten)]
     options: FileOptions,
+    #[command(flatten)]
+    limits: LimitOptions,
     /// The descriptor of the shared memory
     #[arg(long)]
     channel: i32,
@@ -28,6 +31,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
+    set_flight_limits(arguments.limits.limits());
     let find = |name: &String| find_driver(name, &arguments.options);
     let driver = arguments.driver.as_ref().map(find).transpose()?;
     let umd = arguments.umd.clone();

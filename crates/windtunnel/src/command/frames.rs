@@ -2,10 +2,10 @@
 //! all of them on one contact sheet.
 
 use super::CommandError;
-use super::check::write_error;
+use super::check::write_whole;
 use drivers::stream::pattern::WIDTH;
-use std::fs::{self, File};
-use std::io::{self, BufWriter};
+use std::fs;
+use std::io;
 use std::path::Path;
 use windtunnel::{FlightResult, HostKind};
 
@@ -126,19 +126,21 @@ impl Image {
 
     /// Writes a PNG file; creates the directory if needed.
     fn write(&self, directory: &Path, name: &str) -> Result<(), CommandError> {
-        let path = directory.join(name);
-        let written = fs::create_dir_all(directory).and_then(|()| self.encode(&path));
-        written.map_err(|reason| write_error(&path, &reason))
+        write_whole(&directory.join(name), |path| fs::write(path, self.encode()?))
     }
 
-    fn encode(&self, path: &Path) -> io::Result<()> {
+    /// The bytes of a PNG file.
+    fn encode(&self) -> io::Result<Vec<u8>> {
         let size = |pixels: usize| u32::try_from(pixels).map_err(io::Error::other);
         let (width, height) = (size(self.width)?, size(self.height())?);
-        let mut encoder = png::Encoder::new(BufWriter::new(File::create(path)?), width, height);
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, width, height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
         let mut writer = encoder.write_header().map_err(io::Error::other)?;
-        writer.write_image_data(self.pixels.as_flattened()).map_err(io::Error::other)
+        writer.write_image_data(self.pixels.as_flattened()).map_err(io::Error::other)?;
+        writer.finish().map_err(io::Error::other)?;
+        Ok(bytes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reports as JSON.
 
 use super::repeat::Repeat;
-use super::text::utc;
+use super::text::{Ending, utc};
 use kernel::LiveObjects;
 use nt::image::DriverImage;
 use serde_json::{Value, json};
@@ -21,11 +21,12 @@ pub(crate) fn report(
     driver: Driver,
     allow: Option<(&Path, &AllowList)>,
     repeat: &Repeat,
-    (looks, deny_warnings): (bool, bool),
+    (looks, ending): (bool, Ending<'_>),
 ) {
     // Of a check that was stopped: what was found so far, else that it could not run to its end.
-    let code = match check_report.exit_code_of_findings(deny_warnings) {
+    let code = match check_report.exit_code_of_findings(ending.deny_warnings) {
         0 if check_report.stopped_by.is_some() => 2,
+        _ if ending.unwritten.is_some() => 2,
         code => code,
     };
     let entries = check_report.entries();
@@ -48,6 +49,7 @@ pub(crate) fn report(
         "distinct": distinct(check_report),
         "result": result(code),
         "repeat": repeat.check(),
+        "flown": [check_report.completed_count(), check_report.scenarios.len()],
         "judged": {
             "entries": [called, entries.len()],
             "rules": [check_report.judged().len(), flight::RuleId::LIVE.len()],
@@ -74,6 +76,9 @@ pub(crate) fn report(
     if let Some(error) = &check_report.internal_error {
         let bug = if error.is_no_resources() { "" } else { "; this is a bug in windtunnel" };
         report["error"] = format!("could not run{bug}: {}", error.0).into();
+    }
+    if let Some(why) = ending.unwritten {
+        report["error"] = why.into();
     }
     if let Some(signal) = check_report.stopped_by {
         report["stopped"] = signal.name().into();
@@ -219,7 +224,7 @@ fn live_objects(live: &LiveObjects) -> Value {
         json!({
             "object": live_object.subject.to_string(),
             "owner": live_object.owner.map(|subject| subject.to_string()),
-            "why": live_object.reasons,
+            "why": live_object.reasons.iter().map(|why| sentence(why)).collect::<Vec<_>>(),
         })
     };
     live.objects.iter().map(object).collect()

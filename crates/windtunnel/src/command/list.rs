@@ -84,7 +84,7 @@ fn drivers(as_json: bool) {
 fn scenarios(as_json: bool) {
     let all = SCENARIOS.iter().copied().flatten();
     if as_json {
-        let scenario = |scenario: &Scenario| json!({ "name": scenario.name, "about": scenario.about, "breaks": rule_ids(scenario.breaks), "needs": scenario.needs });
+        let scenario = |scenario: &Scenario| json!({ "name": scenario.name, "about": scenario.about, "breaks": rule_ids(scenario.breaks), "needs": scenario.needs.names() });
         json::print(&all.map(scenario).collect::<Value>());
         return;
     }

@@ -22,12 +22,14 @@ mod explain;
 mod flight;
 mod frames;
 mod json;
+mod limits;
 mod list;
 mod progress;
 mod repeat;
 mod serve;
 mod soak;
 mod support;
+mod symbols;
 mod text;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -96,6 +98,9 @@ enum Command {
     /// Fly one flight of a driver from a file, for a parent process
     #[command(hide = true)]
     Flight(flight::Arguments),
+    /// Read a symbol file, for a parent process
+    #[command(hide = true)]
+    Symbols(symbols::Arguments),
     /// Fly random bad drivers from one process, for the long tests
     #[command(hide = true)]
     Soak(soak::Arguments),
@@ -129,6 +134,7 @@ struct CommandError(String);
 
 pub(crate) fn run() -> ExitCode {
     let command = parse_arguments().command;
+    nt::image::read_symbols_apart();
     if matches!(command, Command::Check(_) | Command::Soak(_)) {
         nt::image::return_large_blocks();
     }
@@ -138,6 +144,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Support { json } => (json, Ok(support::run(json))),
         Command::Serve(arguments) => (false, serve::run(&arguments)),
         Command::Flight(arguments) => (false, flight::run(&arguments)),
+        Command::Symbols(arguments) => (false, symbols::run(&arguments)),
         Command::Soak(arguments) => (false, soak::run(&arguments)),
         Command::Explain { what, all, json } => (json, explain::run(&what.join(" "), all, json)),
     };

@@ -15,7 +15,7 @@ pub(crate) struct Repeat {
     /// The options of the whole check.
     rest: String,
     seed: Option<u64>,
-    /// The scenarios as they were named: a file of steps by its path.
+    /// What names each scenario: the path of a file of steps, or its name.
     scenarios: BTreeMap<&'static str, String>,
 }
 
@@ -32,7 +32,8 @@ impl Repeat {
         let driver = format!("windtunnel check {}", quoted(&arguments.driver));
         let data = arguments.options.private_data.map(|data| option("private-data", data.name()));
         let guard = arguments.options.guard.map(|guard| option("guard", guard.name()));
-        let base = [Some(driver), path("umd", &arguments.umd), data, guard];
+        let limits = Some(arguments.limits.changed());
+        let base = [Some(driver), path("umd", &arguments.umd), data, guard, limits];
         let seed = host.seed();
         let flights = arguments.seeds;
         let of_check = [
@@ -40,6 +41,8 @@ impl Repeat {
             (flights > 1).then(|| option("seeds", &flights.to_string())),
             path("allow", &arguments.allow),
             arguments.deny.map(|Deny::Warnings| option("deny", "warnings")),
+            (arguments.require_flown > 0)
+                .then(|| option("require-flown", &arguments.require_flown.to_string())),
         ];
         let named = arguments.scenarios.iter().map(|name| option("scenario", name));
         let rest = named.chain(of_check.into_iter().flatten()).collect();
@@ -49,8 +52,8 @@ impl Repeat {
             HostKind::Deterministic { pressure: true, .. } => " --pressure",
             HostKind::Threaded => " --host threads",
         };
-        let named = scenarios.iter().map(|scenario| scenario.name).zip(&arguments.scenarios);
-        let scenarios = named.map(|(name, given)| (name, quoted(given))).collect();
+        let source = |scenario: &&Scenario| (scenario.name, quoted(&scenario.source()));
+        let scenarios = scenarios.iter().map(source).collect();
         Self { base, host, rest, seed, scenarios }
     }
 

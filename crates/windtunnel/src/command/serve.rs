@@ -3,10 +3,9 @@
 use super::CommandError;
 use clap::Args;
 use server::{Report, ServerEnd, driver};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use windtunnel::{DriverFile, FlightOptions};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -50,9 +49,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
             socket.display()
         );
     };
-    let file = arguments.driver.as_deref().filter(|name| is_file(name));
-    let file = file.map(|path| DriverFile::open(Path::new(path), OPTIONS)).transpose();
-    let file = file.map_err(CommandError)?;
+    let file = arguments.driver.as_deref().filter(|name| driver::is_file(name));
+    let file = file.map(|path| driver::open(Path::new(path))).transpose().map_err(CommandError)?;
     let maps_pages = file.is_some();
     let set_up = |host: &_, log: &_| match (file, &arguments.driver) {
         (Some(file), _) => file.set_up(host, log),
@@ -62,20 +60,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     match server::serve(&socket, report, maps_pages, set_up, ready).map_err(CommandError)? {
         ServerEnd::Clean => Ok(ExitCode::SUCCESS),
         ServerEnd::Bad => Ok(ExitCode::from(1)),
-        ServerEnd::Internal => Ok(ExitCode::from(2)),
     }
-}
-
-/// How the driver of a file is hosted.
-const OPTIONS: FlightOptions = FlightOptions {
-    in_process: true,
-    deadline: None,
-    files: None,
-    guard: nt::Guard::Off,
-    private_data: None,
-};
-
-/// Whether a driver is named by a path: no name of a built-in one has a dot or a slash.
-fn is_file(name: &OsStr) -> bool {
-    name.as_encoded_bytes().iter().any(|letter| matches!(letter, b'.' | b'/'))
 }

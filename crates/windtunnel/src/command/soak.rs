@@ -113,6 +113,7 @@ impl Counts {
             seeds: 1,
             allow: None,
             own_process: None,
+            require_flown: 0,
             jobs: 1,
         };
         let report = check(&plan, |_| ());

@@ -8,7 +8,7 @@ use std::path::Path;
 use verify::Severity;
 use windtunnel::{
     AllowList, BUILT_IN, CheckReport, Colour, DeepestStack, Driver, DriverFile, FindingGroup,
-    HostKind, NativeUmd, Outcome, PrivateData, ScenarioReport, plural, sentence,
+    HostKind, NativeUmd, Outcome, PrivateData, ScenarioReport, family, plural, sentence,
 };
 
 /// Points to the explanation of the terms in reports.
@@ -19,6 +19,25 @@ const NAMES: usize = 3;
 
 /// The number of findings of one rule in one place that are printed in full.
 const IN_FULL: usize = 2;
+
+/// What decides how a check ends besides what was found.
+#[derive(Clone, Copy)]
+pub(crate) struct Ending<'a> {
+    /// Whether warnings fail the check.
+    pub(crate) deny_warnings: bool,
+    /// Why a file of the check could not be written.
+    pub(crate) unwritten: Option<&'a str>,
+}
+
+impl Ending<'_> {
+    /// The exit code: 2 if a file is missing, whatever was found, unless a signal stopped the check.
+    pub(crate) fn exit_code(self, report: &CheckReport) -> u8 {
+        match self.unwritten {
+            Some(_) if report.stopped_by.is_none() => 2,
+            _ => report.exit_code(self.deny_warnings),
+        }
+    }
+}
 
 /// How the report is printed.
 #[derive(Clone, Copy)]
@@ -122,7 +141,7 @@ pub(crate) fn print_scenario(report: &ScenarioReport, style: Style) {
     if looks {
         for (when, live_objects) in &report.live_snapshots {
             println!("             live objects, {when}:");
-            print!("{}", indented(&live_objects.to_string(), 15));
+            print!("{}", indented(&sentence(&live_objects.to_string()), 15));
         }
     }
 }
@@ -132,7 +151,7 @@ pub(crate) fn print(
     report: &CheckReport,
     allow: Option<(&Path, &AllowList)>,
     repeat: &Repeat,
-    deny_warnings: bool,
+    ending: Ending<'_>,
     style: Style,
 ) {
     if !style.verbose {
@@ -150,11 +169,11 @@ pub(crate) fn print(
     let groups = report.finding_groups();
     print_findings(&groups, report, repeat, style);
     for scenario in report.scenarios.iter().filter(|scenario| scenario.live.count() > 0) {
-        let live = indented(&scenario.live.to_string(), 4);
+        let live = indented(&sentence(&scenario.live.to_string()), 4);
         println!("\n  left alive at the end of {}:\n{live}", scenario.scenario);
     }
     print_summary(report);
-    println!("{}", verdict(report, &groups, repeat, deny_warnings, style.colour));
+    println!("{}", verdict(report, &groups, repeat, ending, style.colour));
 }
 
 /// The outcome of a scenario, in one word.
@@ -188,7 +207,7 @@ fn scenario_line(outcome: &str, name: &str, scenarios: usize, events: usize) -> 
 fn print_folded(report: &CheckReport) {
     for kind in ["clean", "allowed", "findings"] {
         let of_kind = report.scenarios.iter().filter(|scenario| outcome(scenario) == kind);
-        for (family, members) in grouped(of_kind, |scenario| family(scenario.scenario)) {
+        for (family, members) in grouped(of_kind, |scenario| family(scenario.scenario).to_owned()) {
             let name = if let [only] = members.as_slice() { only.scenario } else { &family };
             let events = members.iter().map(|scenario| scenario.events).sum();
             println!("{}", scenario_line(kind, name, members.len(), events));
@@ -240,12 +259,6 @@ fn grouped<'a>(
         }
     }
     groups
-}
-
-/// The family of a scenario: the area that its name begins with.
-fn family(scenario: &str) -> String {
-    let area = scenario.split('-').next().unwrap_or(scenario);
-    if scenario.starts_with("keyed-mutex") { "keyed-mutex".to_owned() } else { area.to_owned() }
 }
 
 /// The first names of a list, and how many more there are.
@@ -344,7 +357,7 @@ fn verdict(
     report: &CheckReport,
     groups: &[FindingGroup<'_>],
     repeat: &Repeat,
-    deny_warnings: bool,
+    ending: Ending<'_>,
     colour: Colour,
 ) -> String {
     let count = |severity: Severity| {
@@ -357,6 +370,8 @@ fn verdict(
     }
     if report.flown_count() == 0 {
         "no scenario could be flown".clone_into(&mut counts);
+    } else {
+        counts = format!("{counts}; {}", flown_of_all(report));
     }
     if let Some(error) = &report.internal_error {
         let bug = if error.is_no_resources() { "" } else { ", which is a bug in windtunnel" };
@@ -366,14 +381,29 @@ fn verdict(
         let flown = plural(usize::try_from(report.flight_count()).unwrap_or(usize::MAX), "flight");
         counts = format!("{counts}; {} stopped the check after {flown}", signal.name());
     }
-    let code = report.exit_code(deny_warnings);
+    if let Some(why) = ending.unwritten {
+        counts = format!("{counts}; {why}");
+    }
+    let code = ending.exit_code(report);
     let word = match code {
         0 => "PASS",
         1 => "FAIL",
         _ if report.stopped_by.is_some() => "FAIL (stopped)",
+        _ if ending.unwritten.is_some() => "FAIL (incomplete)",
         _ => "FAIL (could not run)",
     };
     format!("{}: {counts}; repeat with: {}", colour.passed(code == 0, word), repeat.check())
+}
+
+/// How many of the scenarios were flown to their end, and how many must be.
+fn flown_of_all(report: &CheckReport) -> String {
+    let (all, done) = (report.scenarios.len(), report.completed_count());
+    let flown = format!("{done} of {} flown", plural(all, "scenario"));
+    if done < report.require_flown {
+        format!("{flown}, but --require-flown is {}", report.require_flown)
+    } else {
+        flown
+    }
 }
 
 /// That a signal stopped a check of `total` flights.
@@ -422,13 +452,19 @@ fn print_not_judged_line(report: &CheckReport) {
     }
     let unguarded = report.unguarded();
     if unguarded > 0 {
-        parts.push(format!("{unguarded} memory blocks without inaccessible pages"));
+        parts.push(unguarded_blocks(unguarded));
     }
     parts.extend(lock_orders(report));
     parts.extend(report.unfiltered().map(str::to_owned));
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));
     println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));
+}
+
+/// The blocks of memory for which there was no room between inaccessible pages.
+fn unguarded_blocks(count: u64) -> String {
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    format!("{} without inaccessible pages", plural(count, "memory block"))
 }
 
 /// The lock acquisitions whose order was not judged.
@@ -448,6 +484,9 @@ fn print_not_judged(report: &CheckReport) {
     let outside = flight::ExecutionContext::calls_without_context();
     if !outside.is_empty() {
         print_list("called on a thread that runs no driver", &outside);
+    }
+    if report.unguarded() > 0 {
+        println!("  {}", unguarded_blocks(report.unguarded()));
     }
     if let Some(orders) = lock_orders(report) {
         println!("  {orders}");

@@ -1,5 +1,6 @@
 //! Adapters and their displays: who owns a display source, and clients that ask wrongly.
 
+use crate::needs::Needs;
 use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenarios::bad::bad;
@@ -22,14 +23,14 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "adapter-queries",
         about: "queries the version and the video memory of an adapter",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(adapter_queries),
     },
     Scenario {
         name: "vidpn-source-ownership",
         about: "two devices own a display source in turn",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(vidpn_source_ownership),
     },
 ];

@@ -1,7 +1,9 @@
 //! Bad clients: each breaks a rule of an entry point and is reported.
 
+use crate::needs::{Needs, STANDARD};
+use crate::private_data::DataUse;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{STANDARD, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
@@ -16,7 +18,7 @@ pub(crate) const fn bad(
     breaks: &'static [RuleId],
     body: fn(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
 ) -> Scenario {
-    Scenario { name, about, breaks, needs: &[], body: DisplayBody(body) }
+    Scenario { name, about, breaks, needs: Needs::NONE, body: DisplayBody(body) }
 }
 
 /// Every scenario of this file.
@@ -215,7 +217,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "opens a resource with too small a buffer for its private data",
         &[RuleId::ALLOC_SHARE_003],
         share_open_short_buffer,
-    ),
+    )
+    .with_private_data(DataUse::Bytes),
     bad(
         "process-close-adapter-twice",
         "closes an adapter handle twice",

@@ -1,7 +1,9 @@
 //! Bad clients of GPU virtual addresses: each breaks a rule of an entry point and is reported.
 
+use crate::needs::ADDRESSES;
+use crate::private_data::DataUse;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{ADDRESSES, Scenario};
 use crate::scenarios::gpuva::{
     LARGE, PAGE, SIZE, cpu_invisible, create, fill, free_at, map, operation, reserve, whole,
 };
@@ -41,7 +43,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "maps a range that is partly in use",
         &[RuleId::GPUVA_MAP_001],
         gpuva_map_partly_used_range,
-    ),
+    )
+    .with_private_data(DataUse::Placement),
     bad(
         "gpuva-map-zero-with-allocation",
         "maps with Zero and an allocation",
@@ -53,7 +56,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "maps with Zero over an existing mapping",
         &[RuleId::GPUVA_MAP_003],
         gpuva_map_zero_over_mapping,
-    ),
+    )
+    .with_private_data(DataUse::Placement),
     bad(
         "gpuva-map-misaligned-bounds",
         "passes a minimum or maximum address that is not page-aligned",
@@ -71,7 +75,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "submits a packet that uses an unmapped address",
         &[RuleId::GPUVA_MAP_007],
         gpuva_use_unmapped,
-    ),
+    )
+    .with_private_data(DataUse::Commands),
     bad(
         "gpuva-map-system-use-only",
         "sets SystemUseOnly in a client's map call",
@@ -92,7 +97,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "submits a packet that uses an address range before its reservation completes",
         &[RuleId::GPUVA_RESERVE_004],
         gpuva_use_before_reserved,
-    ),
+    )
+    .with_private_data(DataUse::Placement),
     bad(
         "gpuva-free-unallocated",
         "frees addresses that were never allocated",
@@ -104,13 +110,15 @@ pub(crate) const ALL: &[Scenario] = &[
         "frees addresses that packets in flight use",
         &[RuleId::GPUVA_FREE_002],
         gpuva_free_in_use,
-    ),
+    )
+    .with_private_data(DataUse::Placement),
     bad(
         "gpuva-free-after-destroy",
         "frees addresses that were released with their destroyed allocation",
         &[RuleId::GPUVA_FREE_004],
         gpuva_free_after_destroy,
-    ),
+    )
+    .with_private_data(DataUse::Placement),
     bad(
         "gpuva-update-two-reservations",
         "updates addresses of two reservations in one call",

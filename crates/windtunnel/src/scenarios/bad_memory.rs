@@ -1,6 +1,6 @@
 //! Bad clients of an adapter with memory: each breaks a rule of an entry point and is reported.
 
-use crate::private_data::{Command, anywhere, only_in};
+use crate::private_data::{Command, DataUse, anywhere, only_in};
 use crate::scenario::Scenario;
 use crate::scenarios::bad::bad;
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
@@ -63,7 +63,8 @@ pub(crate) const ALL: &[Scenario] = &[
         "locks with AcquireAperture an allocation that is placed in apertures only",
         &[RuleId::ALLOC_LOCK_009],
         |testbed| lock(testbed, &only_in(&[APERTURE]), ENTIRE | LockFlags::AcquireAperture, &[]),
-    ),
+    )
+    .with_private_data(DataUse::Placement),
     bad(
         "lock-ignore-sync-without-aperture",
         "locks with IgnoreSync an allocation that fits no aperture while the GPU may write to it",
@@ -73,7 +74,8 @@ pub(crate) const ALL: &[Scenario] = &[
             wants.flags.cpu_visible = false;
             lock(testbed, &wants, ENTIRE | LockFlags::IgnoreSync, &[])
         },
-    ),
+    )
+    .with_private_data(DataUse::Placement),
     bad(
         "lock-entire-and-pages",
         "locks with LockEntire and a page list",
@@ -150,13 +152,15 @@ pub(crate) const ALL: &[Scenario] = &[
         "submits work that uses an allocation that was never made resident",
         &[RuleId::RESID_MAKE_005],
         |testbed| use_not_resident(testbed, false),
-    ),
+    )
+    .with_private_data(DataUse::Commands),
     bad(
         "residency-use-evicted",
         "submits work that uses an evicted allocation",
         &[RuleId::RESID_EVICT_002],
         |testbed| use_not_resident(testbed, true),
-    ),
+    )
+    .with_private_data(DataUse::Commands),
     bad(
         "residency-evict-twice",
         "evicts an allocation twice",

@@ -1,7 +1,8 @@
 //! Bad clients of a WDDM 1.x driver: each breaks a rule of an entry point and is reported.
 
+use crate::needs::ALLOCATION_LISTS;
 use crate::private_data::anywhere;
-use crate::scenario::{ALLOCATION_LISTS, Scenario};
+use crate::scenario::Scenario;
 use crate::scenarios::bad::bad;
 use crate::scenarios::render::{RenderClient, dynamic, fill};
 use crate::testbed::{ScenarioStopped, Testbed, expect_error, expect_ok};

@@ -1,6 +1,7 @@
 //! Bad clients of synchronization objects: each breaks a rule of an entry point and is reported.
 
-use crate::scenario::{Scenario, WORK};
+use crate::needs::WORK;
+use crate::scenario::Scenario;
 use crate::scenarios::bad::bad;
 use crate::scenarios::sync::create_object;
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error};

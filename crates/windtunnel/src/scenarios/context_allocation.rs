@@ -1,7 +1,8 @@
 //! Context switches: what engines save to the context allocation.
 
+use crate::needs::WORK;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{Scenario, WORK};
 use crate::testbed::{ScenarioStopped, Testbed};
 
 /// Every scenario of this file.
@@ -17,7 +18,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "tdr-context-switching",
         about: "alternates contexts of two devices on both nodes",
         breaks: &[],
-        needs: WORK,
+        needs: WORK.nodes(2),
         body: DisplayBody(tdr_context_switching),
     },
 ];

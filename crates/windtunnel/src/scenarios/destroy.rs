@@ -1,7 +1,8 @@
 //! Destruction with work in flight, and of whole devices, processes and adapters.
 
+use crate::needs::WORK;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{Scenario, WORK};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::status::STATUS_DEVICE_REMOVED;
 use thunk::{CreateAllocation, CreatedAllocation, DestroyAllocation};
@@ -47,7 +48,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "destroy-two-nodes",
         about: "destroys allocations with work in flight on two nodes; each destruction waits for both nodes",
         breaks: &[],
-        needs: WORK,
+        needs: WORK.nodes(2),
         body: DisplayBody(destroy_two_nodes),
     },
     Scenario {

@@ -1,8 +1,9 @@
 //! Destruction of allocations that are locked, offered, evicted, mapped or being transferred.
 
+use crate::needs::PAGING;
 use crate::private_data::{Command, anywhere, only_in};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{PAGING, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
 use flight::RuleId;

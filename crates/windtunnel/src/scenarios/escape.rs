@@ -1,8 +1,9 @@
 //! Escapes: private data for the driver and from it.
 
-use crate::private_data::Escape;
+use crate::needs::ESCAPES;
+use crate::private_data::{DataUse, Escape};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{ESCAPES, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::ukm::D3DDDI_ESCAPEFLAGS as Flags;
@@ -15,21 +16,21 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "escape-hardware-access",
         about: "sends escapes to the driver, with and without HardwareAccess",
         breaks: &[],
-        needs: ESCAPES,
+        needs: ESCAPES.private_data(DataUse::Escapes),
         body: DisplayBody(escape_hardware_access),
     },
     Scenario {
         name: "escape-during-submit",
         about: "sends escapes with HardwareAccess while other threads submit packets",
         breaks: &[],
-        needs: ESCAPES,
+        needs: ESCAPES.private_data(DataUse::Escapes),
         body: DisplayBody(escape_during_submit),
     },
     Scenario {
         name: "escape-conflicting-flags",
         about: "sets HardwareAccess and ChangeFrameLatency in one escape",
         breaks: &[RuleId::DEV_LIFE_009],
-        needs: ESCAPES,
+        needs: ESCAPES.private_data(DataUse::Escapes),
         body: DisplayBody(escape_conflicting_flags),
     },
 ];

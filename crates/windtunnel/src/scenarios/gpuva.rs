@@ -1,8 +1,9 @@
 //! Good clients of GPU virtual addresses: mappings stay valid wherever the allocation moves.
 
-use crate::private_data::{Command, anywhere, only_in};
+use crate::needs::{ADDRESSES, POWER_AND_ADDRESSES};
+use crate::private_data::{Command, DataUse, anywhere, only_in};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{ADDRESSES, POWER_AND_ADDRESSES, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::ukm::{
@@ -31,56 +32,56 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "gpuva-map-and-submit",
         about: "maps allocations to GPU virtual addresses and submits packets that use the addresses",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_map_and_submit),
     },
     Scenario {
         name: "gpuva-evict-and-restore",
         about: "evicts mapped allocations, makes them resident at another location and uses their addresses again",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_evict_and_restore),
     },
     Scenario {
         name: "gpuva-map-bounds",
         about: "maps at a base address, within minimum and maximum addresses, and over existing mappings",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_map_bounds),
     },
     Scenario {
         name: "gpuva-update",
         about: "changes reserved addresses with several operations of one D3DKMTUpdateGpuVirtualAddress call",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_update),
     },
     Scenario {
         name: "gpuva-free",
         about: "frees address ranges as a whole and in part, and reuses them immediately",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_free),
     },
     Scenario {
         name: "gpuva-destroy-mapped",
         about: "destroys mapped allocations by themselves, with their device and with their process",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_destroy_mapped),
     },
     Scenario {
         name: "gpuva-power-transition",
         about: "powers the adapter down and up, then uses existing mappings",
         breaks: &[],
-        needs: POWER_AND_ADDRESSES,
+        needs: POWER_AND_ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_power_transition),
     },
     Scenario {
         name: "gpuva-two-processes",
         about: "maps different allocations at one address in two processes",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_two_processes),
     },
 ];

@@ -1,7 +1,9 @@
 //! GPU virtual address updates that wait for a fence and signal it.
 
+use crate::needs::{ADDRESSES, PAGE_TABLES};
+use crate::private_data::DataUse;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{ADDRESSES, PAGE_TABLES, Scenario};
 use crate::scenarios::gpuva::{
     LARGE, PAGE, SIZE, cpu_invisible, create, fill, free_at, operation, reserve, work,
 };
@@ -24,7 +26,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "gpuva-update-fenced",
         about: "queues address updates that wait for a fence and signal it on completion",
         breaks: &[],
-        needs: ADDRESSES,
+        needs: ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(gpuva_update_fenced),
     },
     Scenario {

@@ -1,7 +1,8 @@
 //! Interrupts of other hardware on a shared line, and vsync interrupts.
 
+use crate::needs::{VSYNC, WORK};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{Scenario, VSYNC, WORK};
 use crate::testbed::{ScenarioStopped, Testbed};
 use kernel::miniport::{DriverError, Interrupt};
 

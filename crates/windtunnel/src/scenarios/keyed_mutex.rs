@@ -1,5 +1,6 @@
 //! Keyed mutexes: processes take turns with a shared resource.
 
+use crate::needs::Needs;
 use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenarios::bad::bad;
@@ -21,21 +22,21 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "keyed-mutex-alternate",
         about: "alternates a keyed mutex between two processes by releasing it to the key of the other",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(keyed_mutex_alternate),
     },
     Scenario {
         name: "keyed-mutex-private-data",
         about: "uses the private runtime data of a keyed mutex and acquires keys that time out",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(keyed_mutex_private_data),
     },
     Scenario {
         name: "keyed-mutex-abandoned",
         about: "ends the owner of a keyed mutex without a release while others wait",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(keyed_mutex_abandoned),
     },
 ];

@@ -1,12 +1,13 @@
 //! Clients of streaming minidrivers: frames start, stop and end in every way.
 
+use crate::needs::STREAM;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::StreamBody;
-use crate::scenario::{STREAM, Scenario};
 use crate::stream_testbed::{StreamTestbed, expect_ok};
 use crate::testbed::ScenarioStopped;
 use flight::{RuleId, WaitToken};
 use std::sync::Arc;
-use stream::{Format, FramingRequest, MemoryKind, PinState, PowerUpOrder, StreamError};
+use stream::{FramingRequest, MemoryKind, PinState, PowerUpOrder, StreamError};
 
 /// The body of a scenario.
 type StreamFn = fn(&mut StreamTestbed<'_>) -> Result<(), ScenarioStopped>;
@@ -324,7 +325,9 @@ fn ks_set_larger_format(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioS
     let (stream, at) = (testbed.stream.clone(), &mut *testbed.at);
     let filter = expect_ok("a filter", stream.open_filter(at, device, 0))?;
     let pin = expect_ok("a pin", stream.create_pin(at, filter, 0, &small))?;
-    let large = Format { sample_size: small.sample_size.saturating_mul(2), ..small };
+    let large = small
+        .with_twice_the_lines()
+        .ok_or_else(|| ScenarioStopped("a video format whose lines can be doubled".to_owned()))?;
     expect_ok("a larger format", stream.set_format(at, pin, &large))?;
     let framing =
         expect_ok("a pin that is connected", stream.connect(at, pin, &FramingRequest::default()))?;

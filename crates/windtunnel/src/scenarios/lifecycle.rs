@@ -1,8 +1,9 @@
 //! Allocation lifecycles: create, use, destroy, with no work in flight at the end.
 
-use crate::private_data::Command;
+use crate::needs::{DESCRIBE, Needs, STANDARD, WORK};
+use crate::private_data::{Command, DataUse};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{DESCRIBE, STANDARD, Scenario, WORK};
 use crate::testbed::{ScenarioStopped, Testbed, expect_error, expect_ok};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use abi::status::STATUS_DEVICE_REMOVED;
@@ -15,42 +16,42 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "create-standalone",
         about: "creates allocations without a resource and destroys them one by one and as a list",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(create_standalone),
     },
     Scenario {
         name: "create-resource",
         about: "creates a resource of three allocations and destroys it as a whole",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(create_resource),
     },
     Scenario {
         name: "create-into-resource",
         about: "creates allocations into an existing resource, then destroys the resource",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(create_into_resource),
     },
     Scenario {
         name: "destroy-members-by-list",
         about: "destroys one member of a resource by list, then the resource with the other members",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(destroy_members_by_list),
     },
     Scenario {
         name: "destroy-empty-resource",
         about: "destroys all members of a resource by list, then the empty resource",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(destroy_empty_resource),
     },
     Scenario {
         name: "destroy-v1",
         about: "destroys a list and a resource with D3DKMTDestroyAllocation, which has no flags",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(destroy_v1),
     },
     Scenario {
@@ -71,14 +72,14 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "create-shared",
         about: "creates a shared resource and destroys it as a whole",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(create_shared),
     },
     Scenario {
         name: "create-driver-failure",
         about: "creates allocations with invalid, foreign and oversized descriptions, which the driver rejects",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE.private_data(DataUse::Rejected),
         body: DisplayBody(create_driver_failure),
     },
     Scenario {
@@ -92,7 +93,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "submit-device-lost",
         about: "submits a packet that the driver rejects; the device is lost and only destroy calls still work",
         breaks: &[],
-        needs: WORK,
+        needs: WORK.private_data(DataUse::Rejected),
         body: DisplayBody(submit_device_lost),
     },
 ];

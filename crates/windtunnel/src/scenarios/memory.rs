@@ -1,8 +1,9 @@
 //! Good clients of an adapter with memory: allocations become resident, are evicted, and return.
 
-use crate::private_data::{Command, anywhere, only_in};
+use crate::needs::{PAGING, STANDARD_PAGING};
+use crate::private_data::{Command, DataUse, anywhere, only_in};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{PAGING, STANDARD_PAGING, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
@@ -49,7 +50,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "residency-existing-memory",
         about: "lets the GPU read and write the client's own memory, before and after an eviction",
         breaks: &[],
-        needs: STANDARD_PAGING,
+        needs: STANDARD_PAGING.private_data(DataUse::Commands),
         body: DisplayBody(residency_existing_memory),
     },
     Scenario {

@@ -1,5 +1,6 @@
 //! Objects that processes share by NT handles.
 
+use crate::needs::Needs;
 use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenarios::bad::bad;
@@ -33,21 +34,21 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "share-nt-handle-outlives-creator",
         about: "passes the NT handle of a bundle from process to process; the last handle keeps the objects alive",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(outlives_creator),
     },
     Scenario {
         name: "share-nt-handle-name",
         about: "opens a fence and a resource by name in another process, until the last NT handle is closed",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(by_name),
     },
     Scenario {
         name: "share-nt-handle-adapter-stops",
         about: "stops the adapter while only an NT handle keeps a resource alive",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(adapter_stops),
     },
 ];

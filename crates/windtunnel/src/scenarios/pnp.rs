@@ -1,8 +1,9 @@
 //! Adapters that are restarted, powered down and up, surprise-removed, and shut down.
 
+use crate::needs::{Needs, POWER, POWER_AND_MEMORY, RESET_DEVICE, SURPRISE_REMOVAL, WORK};
 use crate::private_data::{Command, anywhere, only_in};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{POWER, POWER_AND_MEMORY, RESET_DEVICE, SURPRISE_REMOVAL, Scenario, WORK};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_DEVICE_REMOVED;
@@ -20,14 +21,14 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "pnp-restart",
         about: "stops and starts the adapter twice and uses it each time",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(pnp_restart),
     },
     Scenario {
         name: "pnp-start-and-stop",
         about: "the adapter is stopped and started again, with no client",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE.without_devices(),
         body: DisplayBody(start_and_stop),
     },
     Scenario {

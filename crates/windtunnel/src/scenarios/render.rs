@@ -1,8 +1,9 @@
 //! Good clients of allocation lists (WDDM 1.x): the allocations that a packet lists are resident.
 
-use crate::private_data::{Command, anywhere, list_handle as in_list, only_in};
+use crate::needs::ALLOCATION_LISTS;
+use crate::private_data::{Command, DataUse, anywhere, list_handle as in_list, only_in};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{ALLOCATION_LISTS, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
@@ -26,7 +27,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "render-fill-and-copy",
         about: "renders fills and copies with allocation lists in memory and apertures, in one or more DMA buffers",
         breaks: &[],
-        needs: ALLOCATION_LISTS,
+        needs: ALLOCATION_LISTS.private_data(DataUse::Commands),
         body: DisplayBody(render_fill_and_copy),
     },
     Scenario {
@@ -47,28 +48,28 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "render-locked-allocation",
         about: "renders with locked allocations that can and cannot be mapped into an aperture",
         breaks: &[],
-        needs: ALLOCATION_LISTS,
+        needs: ALLOCATION_LISTS.private_data(DataUse::Placement),
         body: DisplayBody(render_locked_allocation),
     },
     Scenario {
         name: "render-privileged-command",
         about: "renders privileged commands, which the driver rejects; the context continues",
         breaks: &[],
-        needs: ALLOCATION_LISTS,
+        needs: ALLOCATION_LISTS.private_data(DataUse::Rejected),
         body: DisplayBody(render_privileged_command),
     },
     Scenario {
         name: "render-exceeds-memory",
         about: "renders a packet that uses more memory than exists; its device is lost",
         breaks: &[],
-        needs: ALLOCATION_LISTS,
+        needs: ALLOCATION_LISTS.private_data(DataUse::Placement),
         body: DisplayBody(render_exceeds_memory),
     },
     Scenario {
         name: "lock-discard-instances",
         about: "locks with Discard and fills the instances of an allocation in turn without waiting for packets",
         breaks: &[],
-        needs: ALLOCATION_LISTS,
+        needs: ALLOCATION_LISTS.private_data(DataUse::Placement),
         body: DisplayBody(lock_discard_instances),
     },
 ];
@@ -241,9 +242,9 @@ fn render_memory_pressure(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     let second = render_client.client.client.create_context_with_lists(
         testbed.at,
         render_client.client.device,
-        1,
+        render_client.client.second_node(),
     );
-    let mut second = expect_ok("D3DKMTCreateContext for node 1", second)?;
+    let mut second = expect_ok("D3DKMTCreateContext for a second context", second)?;
     let list = render_client.create(testbed.at, &[cpu_invisible(); 6])?;
     for turn in 0..12 {
         let (one, two) = (list[turn % 6], list[(turn * 5 + 1) % 6]);
@@ -253,7 +254,7 @@ fn render_memory_pressure(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
         let other = list[(turn + 3) % 6];
         let packet = render_client.packet(&[fill(other, !value)], &[other])?;
         let rendered = render_client.client.client.render(testbed.at, &mut second, &packet);
-        expect_ok("D3DKMTRender on node 1", rendered)?;
+        expect_ok("D3DKMTRender on the second context", rendered)?;
     }
     testbed.run_until_idle();
     // Packets in flight keep their allocations; the destruction follows their completion.

@@ -1,7 +1,8 @@
 //! Resources that several devices and processes have opened.
 
+use crate::needs::{Needs, STANDARD, WORK};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{STANDARD, Scenario, WORK};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_ok};
 use abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS as Flags;
 use thunk::{ClientMemory, CreateAllocation, CreatedAllocation, DestroyAllocation, OpenedResource};
@@ -12,14 +13,14 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "share-creator-ends-first",
         about: "opens a resource in two processes and in two devices of one process; the creator ends first",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(share_creator_ends_first),
     },
     Scenario {
         name: "share-opener-ends-first",
         about: "ends the openers of a shared resource before its creator, one of them by termination",
         breaks: &[],
-        needs: &[],
+        needs: Needs::NONE,
         body: DisplayBody(share_opener_ends_first),
     },
     Scenario {

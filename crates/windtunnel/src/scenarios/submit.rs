@@ -1,11 +1,10 @@
 //! Arguments of a submission besides its commands: broadcast contexts, private data and written
 //! primaries. Bad clients pass invalid ones and are reported.
 
-use crate::private_data::Command;
+use crate::needs::{ALLOCATION_LISTS, PRIMARIES_AT_ADDRESSES, PRIMARIES_IN_MEMORY, WORK};
+use crate::private_data::{Command, DataUse};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{
-    ALLOCATION_LISTS, PRIMARIES_AT_ADDRESSES, PRIMARIES_IN_MEMORY, Scenario, WORK,
-};
 use crate::scenarios::bad::bad;
 use crate::scenarios::gpuva::{PAGE, cpu_invisible, fill, map, whole};
 use crate::scenarios::render::RenderClient;
@@ -22,7 +21,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "submit-broadcast",
         about: "submits one packet to two contexts on two nodes",
         breaks: &[],
-        needs: WORK,
+        needs: WORK.nodes(2),
         body: DisplayBody(submit_broadcast),
     },
     Scenario {
@@ -36,7 +35,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "submit-mapped-primary",
         about: "submits a packet that writes a primary at its GPU virtual address and lists it",
         breaks: &[],
-        needs: PRIMARIES_AT_ADDRESSES,
+        needs: PRIMARIES_AT_ADDRESSES.private_data(DataUse::Placement),
         body: DisplayBody(|testbed| draw_mapped(testbed, true)),
     },
 ];
@@ -80,7 +79,7 @@ pub(crate) const BAD: &[Scenario] = &[
         )
     },
     Scenario {
-        needs: PRIMARIES_AT_ADDRESSES,
+        needs: PRIMARIES_AT_ADDRESSES.private_data(DataUse::Placement),
         ..bad(
             "submit-unlisted-written-primary",
             "submits a packet that writes a primary without listing it",

@@ -1,7 +1,8 @@
 //! Good clients of synchronization objects: contexts and the CPU continue in the agreed order.
 
+use crate::needs::WORK;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{Scenario, WORK};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, ThreadBody, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_ACCESS_DENIED;
@@ -181,7 +182,7 @@ fn sync_cpu_signal_and_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
 fn sync_contexts_in_lockstep(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let (one, other) =
-        (test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?);
+        (test_client.create_context(testbed.at)?, test_client.create_second_context(testbed.at)?);
     let target = test_client.create(testbed.at, 1)?.allocations[0];
     let (ping, pong) = (monitored(testbed, &test_client)?, monitored(testbed, &test_client)?);
     for round in 1..=3 {
@@ -206,7 +207,7 @@ fn sync_contexts_in_lockstep(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
 fn sync_semaphore(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let (one, other) =
-        (test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?);
+        (test_client.create_context(testbed.at)?, test_client.create_second_context(testbed.at)?);
     let created = SyncObject::Semaphore(1, 2);
     let created = test_client.client.create_sync_v1(testbed.at, test_client.device, created);
     let turns = expect_ok("D3DKMTCreateSynchronizationObject", created)?;
@@ -234,7 +235,7 @@ fn sync_semaphore(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
 fn sync_mutex(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let (one, other) =
-        (test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?);
+        (test_client.create_context(testbed.at)?, test_client.create_second_context(testbed.at)?);
     let lock = create_object(testbed, &test_client, SyncObject::Mutex(false), 0)?.object;
     let done = monitored(testbed, &test_client)?;
     for context in [one, other] {
@@ -298,7 +299,7 @@ fn sync_cpu_notification(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
 fn sync_broadcast_signal(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let (one, other) =
-        (test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?);
+        (test_client.create_context(testbed.at)?, test_client.create_second_context(testbed.at)?);
     let (start, end) = (monitored(testbed, &test_client)?, monitored(testbed, &test_client)?);
     let notified = test_client.client.create_event();
     wait_gpu(testbed, &test_client, other, &[(start, 1)])?;
@@ -318,7 +319,7 @@ fn sync_broadcast_signal(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStoppe
 fn sync_shared_object(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (test_client, second) = (testbed.test_client()?, testbed.test_client()?);
     let (one, other) =
-        (test_client.create_context(testbed.at)?, second.create_context_on(testbed.at, 1)?);
+        (test_client.create_context(testbed.at)?, second.create_second_context(testbed.at)?);
     let created = create_object(testbed, &test_client, SyncObject::Semaphore(0, 1), Flags::Shared)?;
     let opened = second.client.open_sync(testbed.at, created.global);
     let opened = expect_ok("D3DKMTOpenSynchronizationObject", opened)?;

@@ -1,8 +1,9 @@
 //! Waits that only a client can end: bad clients that never end them, and good clients that are
 //! killed, destroy their device, or destroy the fence.
 
+use crate::needs::WORK;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{Scenario, WORK};
 use crate::scenarios::sync::{
     destroy, is_set, monitored, signal_cpu, signal_gpu, wait_cpu, wait_gpu,
 };
@@ -98,7 +99,7 @@ fn sync_wait_never_signaled(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
 fn sync_contexts_wait_for_each_other(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let (one, two) =
-        (test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?);
+        (test_client.create_context(testbed.at)?, test_client.create_second_context(testbed.at)?);
     let (first, second) = (monitored(testbed, &test_client)?, monitored(testbed, &test_client)?);
     for (context, waits, signals) in [(one, first, second), (two, second, first)] {
         wait_gpu(testbed, &test_client, context, &[(waits, 1)])?;
@@ -148,7 +149,7 @@ fn sync_destroy_waiting_context(testbed: &mut Testbed<'_>) -> Result<(), Scenari
 
 fn process_killed_while_waiting(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (test_client, ..) = waiting(testbed)?;
-    let other = test_client.create_context_on(testbed.at, 1)?;
+    let other = test_client.create_second_context(testbed.at)?;
     let fence = monitored(testbed, &test_client)?;
     wait_gpu(testbed, &test_client, other, &[(fence, 7)])?;
     test_client.client.kill(testbed.at);
@@ -211,7 +212,7 @@ fn sync_destroy_fence_under_cpu_wait(testbed: &mut Testbed<'_>) -> Result<(), Sc
 fn sync_destroy_fence_before_signal(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
     let (waits, signals) =
-        (test_client.create_context(testbed.at)?, test_client.create_context_on(testbed.at, 1)?);
+        (test_client.create_context(testbed.at)?, test_client.create_second_context(testbed.at)?);
     let fence = monitored(testbed, &test_client)?;
     let created = test_client.create(testbed.at, 1)?;
     wait_gpu(testbed, &test_client, waits, &[(fence, 1)])?;

@@ -1,8 +1,9 @@
 //! Hangs, preemption, and their effect on other devices.
 
-use crate::private_data::Command;
+use crate::needs::{MEMORY_RECOVERY, RECOVERY};
+use crate::private_data::{Command, DataUse};
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{MEMORY_RECOVERY, RECOVERY, Scenario};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::{
@@ -17,21 +18,21 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "tdr-hang",
         about: "submits a packet that hangs; its device is lost and another device continues",
         breaks: &[],
-        needs: RECOVERY,
+        needs: RECOVERY.private_data(DataUse::Hang),
         body: DisplayBody(tdr_hang),
     },
     Scenario {
         name: "tdr-hang-after-work",
         about: "completes packets on both nodes, then hangs each of them in turn",
         breaks: &[],
-        needs: RECOVERY,
+        needs: RECOVERY.nodes(2).private_data(DataUse::Hang),
         body: DisplayBody(tdr_hang_after_work),
     },
     Scenario {
         name: "tdr-hang-shared-node",
         about: "submits a packet that hangs in front of packets of another process on the same node",
         breaks: &[],
-        needs: RECOVERY,
+        needs: RECOVERY.nodes(2).private_data(DataUse::Hang),
         body: DisplayBody(tdr_hang_shared_node),
     },
     Scenario {
@@ -52,14 +53,14 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "tdr-cancel-queued",
         about: "hangs a device while its queued packets wait; they are cancelled before they reach the hardware",
         breaks: &[],
-        needs: RECOVERY,
+        needs: RECOVERY.private_data(DataUse::Hang),
         body: DisplayBody(tdr_cancel_queued),
     },
     Scenario {
         name: "tdr-adapter-reset",
         about: "resets the whole adapter while allocations are resident and packets are queued",
         breaks: &[],
-        needs: RECOVERY,
+        needs: RECOVERY.private_data(DataUse::Hang),
         body: DisplayBody(tdr_adapter_reset),
     },
     Scenario {
@@ -73,7 +74,7 @@ pub(crate) const ALL: &[Scenario] = &[
         name: "tdr-paging-hang",
         about: "queues paging commands behind a packet that hangs",
         breaks: &[],
-        needs: MEMORY_RECOVERY,
+        needs: MEMORY_RECOVERY.private_data(DataUse::Hang),
         body: DisplayBody(tdr_paging_hang),
     },
 ];
@@ -292,7 +293,7 @@ fn long(target: D3DKMT_HANDLE) -> Vec<Command> {
 
 fn tdr_preempt_paging(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let test_client = testbed.test_client()?;
-    let context = test_client.create_context_on(testbed.at, 1)?;
+    let context = test_client.create_second_context(testbed.at)?;
     let mine = test_client.create_context(testbed.at)?;
     let created = test_client.create(testbed.at, 4)?;
     let queue = test_client.paging_queue(testbed.at)?;
@@ -324,7 +325,7 @@ fn tdr_preempt_paging(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
 fn tdr_paging_hang(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let (bad, good) = (testbed.test_client()?, testbed.test_client()?);
     let (mine, theirs) = (bad.create_context(testbed.at)?, good.create_context(testbed.at)?);
-    let other = bad.create_context_on(testbed.at, 1)?;
+    let other = bad.create_second_context(testbed.at)?;
     let created = good.create(testbed.at, 2)?;
     good.paging_queue(testbed.at)?;
     // Any node that the driver uses for paging.

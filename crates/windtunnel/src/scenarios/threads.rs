@@ -1,7 +1,8 @@
 //! Several client threads at once.
 
+use crate::needs::WORK;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{Scenario, WORK};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed};
 use flight::Passive;
 use thunk::DestroyAllocation;

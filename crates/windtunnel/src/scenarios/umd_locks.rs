@@ -1,8 +1,9 @@
 //! Applications that lock surfaces while a user-mode driver draws.
 
 use crate::application::{expect_error, expect_ok};
+use crate::needs::UMD;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{Scenario, UMD};
 use crate::testbed::{ScenarioStopped, Testbed};
 use abi::hresult::{D3DDDIERR_WASSTILLDRAWING, E_INVALIDARG, E_OUTOFMEMORY};
 use runtime::{LockRequest, ResourceDescription, Surface};

@@ -1,5 +1,6 @@
 //! Private queries of a user-mode driver to its miniport.
 
+use crate::needs::Needs;
 use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
 use crate::testbed::{ScenarioStopped, Testbed, expect_ok};
@@ -11,7 +12,7 @@ pub(crate) const ALL: &[Scenario] = &[Scenario {
     name: "umd-query-driver-private",
     about: "queries the miniport with UMDRIVERPRIVATE requests, valid and malformed",
     breaks: &[],
-    needs: &[],
+    needs: Needs::NONE,
     body: DisplayBody(umd_query_driver_private),
 }];
 

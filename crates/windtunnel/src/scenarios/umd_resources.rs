@@ -1,8 +1,9 @@
 //! Applications that draw through a user-mode driver.
 
 use crate::application::{Application, expect_error, expect_ok};
+use crate::needs::UMD;
+use crate::scenario::Scenario;
 use crate::scenario::ScenarioBody::DisplayBody;
-use crate::scenario::{Scenario, UMD};
 use crate::testbed::{ScenarioStopped, Testbed};
 use abi::hresult::{
     D3DDDIERR_DEVICEREMOVED, D3DERR_NOTAVAILABLE, D3DERR_OUTOFVIDEOMEMORY, E_FAIL, E_INVALIDARG,

@@ -12,13 +12,13 @@ use crate::ks::status::result_from_status;
 use abi::ks::{KSPIN, PFNKSDEVICEIRP, PFNKSDEVICEIRPVOID, PFNKSPIN};
 use abi::status::{STATUS_PENDING, STATUS_SUCCESS};
 use abi::{NTSTATUS, PVOID};
-use flight::{CallGuard, Component, Kind, Pool as _, RuleId};
-use nt::processor::{self, ExitState};
+use flight::Pool as _;
+use nt::processor;
 use std::ptr;
 use std::sync::Arc;
 use stream::{
     DriverAllocator, DriverError, DriverResult, Entry, FilterView, ObjectId, PinId, PinView,
-    PointerId, Services,
+    PointerId,
 };
 
 pub(super) const NO_CHANGES: (Option<PinId>, AllowedChanges) = (None, AllowedChanges::Nothing);
@@ -36,7 +36,7 @@ impl KsDriver {
         let allocating = Entry::ALLOCATOR.contains(&entry).then(|| door.begin_allocator_call());
         let body = || door.run(|| self.pool.run_driver(body));
         let (answer, left) = processor::run_driver(services.host(), services.log(), body);
-        judge_exit_state(services, &left, entry.name());
+        processor::judge_exit(services.log(), entry.name(), &left);
         self.pool.inspect();
         door.compare_pins(about, under, entry.name());
         door.inspect(entry.name());
@@ -221,10 +221,4 @@ impl KsDriver {
             unsafe { call(shown) }
         });
     }
-}
-
-/// Entry rule: a driver returns at the IRQL at which it was called, without a spin lock.
-fn judge_exit_state(services: &Services, left: &ExitState, place: &'static str) {
-    let call = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
-    services.log().judge(RuleId::KMD_LEVEL_008, Component::Driver, call, place, left.breach());
 }

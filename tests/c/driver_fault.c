@@ -11,7 +11,7 @@ int main(int count, char **arguments)
 {
     D3DKMT_ADAPTERINFO adapters[4] = {0};
     D3DKMT_ENUMADAPTERS3 list = {.NumAdapters = 4, .pAdapters = adapters};
-    list.Filter.Value = 1; /* IncludeComputeOnly */
+    list.Filter.IncludeComputeOnly = 1;
     CHECK(D3DKMTEnumAdapters3(&list) == STATUS_SUCCESS);
     if (count > 1 && strcmp(arguments[1], "watch") == 0) {
         puts("watching");

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static sigjmp_buf back;
@@ -134,7 +135,8 @@ int main(int count, char **arguments)
         if (child == 0) {
             write_null();
         }
-        usleep(300 * 1000); /* the child's fault writes no report of this process */
+        int status; /* the child's fault writes no report of this process */
+        CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
     }
     destroy_device(device);
     close_adapter(adapter);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int is_chosen(const char *kind, const char *place)
@@ -79,11 +80,96 @@ static void start_process(void)
     fprintf(stderr, "started process %d\n", child);
 }
 
+/* A process in a session of its own, whose parent ends. */
+static void start_daemon(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        pid_t daemon = fork();
+        if (daemon == 0) {
+            for (;;)
+                pause();
+        }
+        fprintf(stderr, "started process %d\n", daemon);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+/* The memory that the process of the flight shares with the command. */
+static char *shared_memory(void)
+{
+    char line[512];
+    unsigned long long start = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps) != NULL) {
+        if (strstr(line, "windtunnel-flight") != NULL)
+            sscanf(line, "%llx", &start);
+    }
+    fclose(maps);
+    return (char *)(uintptr_t)start;
+}
+
+static void truncate_shared_memory(void)
+{
+    for (int descriptor = 3; descriptor < 1024; descriptor++) {
+        char path[64], file[64] = "";
+        snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+        if (readlink(path, file, sizeof file - 1) > 0 && strstr(file, "windtunnel-flight"))
+            fprintf(stderr, "truncated: %d\n", ftruncate(descriptor, 4096));
+    }
+}
+
+/* Behind the crash record and the mappings are the length of the text, and the text. */
+static void write_text(const char *line, size_t times)
+{
+    char *length = shared_memory() + (64 << 10) + (1 << 20);
+    char *text = length + 4096;
+    size_t bytes = strlen(line);
+    for (size_t turn = 0; turn < times; turn++)
+        memcpy(text + turn * bytes, line, bytes);
+    *(volatile uint64_t *)length = bytes * times;
+}
+
+static const char forged_end[] =
+    "=end {\"needs\":[],\"live\":[],\"live_snapshots\":[],\"calls_without_context\":[],"
+    "\"rule_counts\":[],\"implemented\":[],\"registration\":null,\"registers_nothing\":false,"
+    "\"began\":true,\"internal_error\":null,\"load_error\":null,\"stack\":null}\n";
+
+static const char forged_error[] =
+    "=end {\"needs\":[],\"live\":[],\"live_snapshots\":[],\"calls_without_context\":[],"
+    "\"rule_counts\":[],\"implemented\":[],\"registration\":null,\"registers_nothing\":false,"
+    "\"began\":true,\"internal_error\":\"a forged error\",\"load_error\":null,\"stack\":null}\n";
+
 static void block_signals(void)
 {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, NULL);
+}
+
+static void *exiting_main(void *argument)
+{
+    pthread_exit(argument);
+}
+
+static void *waiting_main(void *argument)
+{
+    for (;;)
+        pause();
+    return argument;
+}
+
+/* It ends its own threads as it likes. */
+static void end_own_threads(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, exiting_main, NULL);
+    pthread_join(thread, NULL);
+    pthread_create(&thread, NULL, waiting_main, NULL);
+    pthread_cancel(thread);
+    pthread_join(thread, NULL);
 }
 
 static void fault(const char *place)
@@ -112,6 +198,29 @@ static void fault(const char *place)
     } else if (is_chosen("fork", place)) {
         start_process();
         write_null();
+    } else if (is_chosen("mxcsr", place)) {
+        unsigned control = 0x7f80;
+        __asm__ volatile("ldmxcsr %0" : : "m"(control));
+    } else if (is_chosen("daemon", place)) {
+        start_daemon();
+    } else if (is_chosen("truncate", place)) {
+        truncate_shared_memory();
+    } else if (is_chosen("flood", place)) {
+        write_text("7 t0 - driver-pointer:4 driver-handle.set of=allocation:1\n", 1 << 20);
+    } else if (is_chosen("overwrite", place)) {
+        memset(shared_memory() + (64 << 10) + (1 << 20), 0x5a, 64 << 10);
+    } else if (is_chosen("forge-record", place)) {
+        memset(shared_memory(), 1, 8 << 10);
+        *(volatile uint32_t *)shared_memory() = 1;
+    } else if (is_chosen("forge-pass", place)) {
+        write_text(forged_end, 1);
+        _exit(0);
+    } else if (is_chosen("forge-error", place)) {
+        write_text(forged_error, 1);
+        _exit(0);
+    } else if (is_chosen("overwrite-and-null", place)) {
+        memset(shared_memory(), 0x5a, 2 << 20);
+        write_null();
     } else if (is_chosen("limits", place)) {
         print_limits();
     } else if (is_chosen("exit", place)) {
@@ -123,6 +232,13 @@ static void fault(const char *place)
     } else if (is_chosen("thread", place)) {
         pthread_create(&thread, NULL, thread_main, NULL);
         pthread_join(thread, NULL);
+    } else if (is_chosen("thread-exit", place)) {
+        pthread_exit(NULL);
+    } else if (is_chosen("thread-cancel", place)) {
+        pthread_cancel(pthread_self());
+        pause();
+    } else if (is_chosen("own-threads", place)) {
+        end_own_threads();
     } else if (is_chosen("print", place)) {
         printf("printed by the driver\n");
         fflush(stdout);
@@ -171,6 +287,8 @@ static HRESULT APIENTRY faulty_create_resource(HANDLE handle, D3DDDIARG_CREATERE
         write_after_lock((Device *)handle, (Resource *)args->hResource, 0);
     } else if (is_chosen("destroyed", "create_resource")) {
         write_after_lock((Device *)handle, (Resource *)args->hResource, 1);
+    } else if (is_chosen("direction-flag", "create_resource")) {
+        __asm__ volatile("std");
     }
     return result;
 }

@@ -5,6 +5,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 enum { PAGE = 4096 };
 
@@ -272,6 +273,81 @@ static void crooked(D3DKMT_HANDLE adapter)
     }
 }
 
+static long most_kilobytes(void)
+{
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_maxrss;
+}
+
+/* Lists and data that a call would have to copy before it refuses them: 16 million handles, 16 GiB of
+ * private data behind one pointer, and a resource that is named so often that its members are too
+ * many. */
+static void long_lists(D3DKMT_HANDLE device)
+{
+    enum { HANDLES = 1 << 24, MEMBERS = 512, NAMED = 1 << 16, MOST_GROWTH = 100 << 10 };
+    const D3DKMT_HANDLE *handles = mmap(
+        NULL, HANDLES * sizeof *handles, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(handles != MAP_FAILED);
+    D3DKMT_CREATEPAGINGQUEUE queue = {.hDevice = device};
+    CHECK(D3DKMTCreatePagingQueue(&queue) == STATUS_SUCCESS);
+    uint8_t description[WINDTUNNEL_DESCRIPTION_SIZE];
+    windtunnel_describe(description, PAGE);
+    static D3DDDI_ALLOCATIONINFO2 infos[1024];
+    for (size_t i = 0; i < sizeof infos / sizeof *infos; i++) {
+        infos[i].pPrivateDriverData = description;
+        infos[i].PrivateDriverDataSize = sizeof description;
+    }
+    D3DKMT_CREATEALLOCATION create = {
+        .hDevice = device, .NumAllocations = MEMBERS, .pAllocationInfo2 = infos,
+        .Flags = {.CreateResource = 1}};
+    CHECK(D3DKMTCreateAllocation2(&create) == STATUS_SUCCESS);
+    static D3DKMT_HANDLE named[NAMED];
+    for (size_t i = 0; i < NAMED; i++) {
+        named[i] = create.hResource;
+    }
+
+    long before = most_kilobytes();
+    D3DKMT_OFFERALLOCATIONS offer = {
+        .hDevice = device, .HandleList = handles, .NumAllocations = HANDLES, .Priority = 1};
+    CHECK(D3DKMTOfferAllocations(&offer) == BAD);
+    D3DKMT_RECLAIMALLOCATIONS reclaim = {
+        .hDevice = device, .HandleList = handles, .NumAllocations = HANDLES};
+    CHECK(D3DKMTReclaimAllocations(&reclaim) == BAD);
+    D3DKMT_RECLAIMALLOCATIONS2 again = {
+        .hPagingQueue = queue.hPagingQueue, .HandleList = handles, .NumAllocations = HANDLES};
+    CHECK(D3DKMTReclaimAllocations2(&again) == BAD);
+    D3DDDI_MAKERESIDENT resident = {
+        .hPagingQueue = queue.hPagingQueue, .NumAllocations = HANDLES, .AllocationList = handles};
+    CHECK(D3DKMTMakeResident(&resident) == BAD);
+    D3DKMT_EVICT evict = {.hDevice = device, .NumAllocations = HANDLES, .AllocationList = handles};
+    CHECK(D3DKMTEvict(&evict) == BAD);
+    D3DKMT_DESTROYALLOCATION2 destroy = {
+        .hDevice = device, .phAllocationList = handles, .AllocationCount = HANDLES};
+    CHECK(D3DKMTDestroyAllocation2(&destroy) == BAD);
+    offer.HandleList = NULL;
+    offer.pResources = named;
+    offer.NumAllocations = NAMED;
+    CHECK(D3DKMTOfferAllocations(&offer) == BAD);
+
+    void *data = mmap(
+        NULL, HANDLES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(data != MAP_FAILED);
+    for (size_t i = 0; i < sizeof infos / sizeof *infos; i++) {
+        infos[i].pPrivateDriverData = data;
+        infos[i].PrivateDriverDataSize = HANDLES;
+    }
+    D3DKMT_CREATEALLOCATION large = {
+        .hDevice = device, .NumAllocations = 1024, .pAllocationInfo2 = infos};
+    CHECK(D3DKMTCreateAllocation2(&large) == BAD);
+    CHECK(most_kilobytes() - before < MOST_GROWTH);
+
+    D3DKMT_DESTROYALLOCATION2 end = {.hDevice = device, .hResource = create.hResource};
+    CHECK(D3DKMTDestroyAllocation2(&end) == STATUS_SUCCESS);
+    D3DDDI_DESTROYPAGINGQUEUE end_queue = {.hPagingQueue = queue.hPagingQueue};
+    CHECK(D3DKMTDestroyPagingQueue(&end_queue) == STATUS_SUCCESS);
+}
+
 int main(void)
 {
     page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -287,6 +363,7 @@ int main(void)
     creation(device);
     sharing(device);
     destruction(device);
+    long_lists(device);
     submission(device);
     escapes(adapter);
     crooked(adapter);

@@ -12,7 +12,25 @@ enum { FREE = 0, WANTED = 5 };
 
 static D3DKMT_HANDLE mutex;
 static volatile NTSTATUS answered = 1;
-static volatile int is_waiting, is_past;
+static volatile int is_past;
+static volatile pid_t waiting;
+
+/* Returns when the thread that waits for its key sleeps: it does so in turns, and its state is read
+ * many times, because a thread may also sleep for a moment on its way. */
+static void await_sleep(void)
+{
+    while (waiting == 0) {
+        usleep(1000);
+    }
+    char name[64], state = 0;
+    snprintf(name, sizeof name, "/proc/self/task/%d/stat", (int)waiting);
+    for (int asleep = 0; asleep < 50; asleep = state == 'S' ? asleep + 1 : 0) {
+        usleep(1000);
+        FILE *file = fopen(name, "r");
+        CHECK(file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) == 1);
+        fclose(file);
+    }
+}
 
 static void call_in(int signal)
 {
@@ -34,7 +52,7 @@ static void *wait_for_key(void *is_cancelled)
         CHECK(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL) == 0);
     }
     D3DKMT_ACQUIREKEYEDMUTEX take = {.hKeyedMutex = mutex, .Key = WANTED};
-    is_waiting = 1;
+    waiting = gettid();
     NTSTATUS status = D3DKMTAcquireKeyedMutex(&take);
     is_past = 1;
     CHECK(status == STATUS_SUCCESS);
@@ -69,12 +87,9 @@ int main(int count, char **arguments)
     /* A handler that calls in while its thread is inside is answered at once. */
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, wait_for_key, NULL) == 0);
-    while (!is_waiting) {
-        usleep(1000);
-    }
-    usleep(200 * 1000);
+    await_sleep();
     CHECK(pthread_kill(thread, SIGUSR1) == 0);
-    for (int turn = 0; answered == 1 && turn < 5000; turn++) {
+    while (answered == 1) {
         usleep(1000);
     }
     printf("the handler: 0x%08x\n", (unsigned)answered);
@@ -85,12 +100,9 @@ int main(int count, char **arguments)
 
     /* A cancellation waits until the call returns. */
     acquire(FREE);
-    is_waiting = is_past = 0;
+    waiting = is_past = 0;
     CHECK(pthread_create(&thread, NULL, wait_for_key, &set) == 0);
-    while (!is_waiting) {
-        usleep(1000);
-    }
-    usleep(200 * 1000);
+    await_sleep();
     CHECK(pthread_cancel(thread) == 0);
     usleep(200 * 1000);
     CHECK(pthread_tryjoin_np(thread, NULL) != 0); /* it waits */

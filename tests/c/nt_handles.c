@@ -266,6 +266,11 @@ static void resources(void)
     changed.TotalPrivateDriverDataBufferSize = query.TotalPrivateDriverDataSize - 1;
     CHECK(open_resource(&changed) == STATUS_NO_MEMORY); /* 207 */
     changed = open;
+    changed.pTotalPrivateDriverDataBuffer = NULL;
+    CHECK(open_resource(&changed) == BAD); /* 306 */
+    changed.TotalPrivateDriverDataBufferSize = 0;
+    CHECK(open_resource(&changed) == BAD); /* 306 */
+    changed = open;
     changed.KeyedMutexPrivateRuntimeDataSize = 4;
     CHECK(open_resource(&changed) == BAD);
     changed = open;

@@ -168,6 +168,11 @@ static void adapter_queries(void)
     CHECK(D3DKMTQueryAdapterInfo(&query) == BAD && answer == 7); /* 30 */
     query.PrivateDriverDataSize = sizeof answer;
     CHECK(D3DKMTQueryAdapterInfo(&query) == STATUS_SUCCESS && answer == 0); /* 31 */
+    D3DKMT_DRIVERVERSION version = 0;
+    query = (D3DKMT_QUERYADAPTERINFO){.hAdapter = adapter, .Type = KMTQAITYPE_DRIVERVERSION,
+        .pPrivateDriverData = &version, .PrivateDriverDataSize = sizeof version};
+    CHECK(D3DKMTQueryAdapterInfo(&query) == STATUS_SUCCESS); /* 307 */
+    CHECK(version >= KMT_DRIVERVERSION_WDDM_3_1); /* 307 */
     HANDLE self = (HANDLE)(intptr_t)-1;
     for (int group = 0; group < 2; group++) {
         CHECK(query_memory(NULL, adapter, group) == STATUS_SUCCESS); /* 33 */

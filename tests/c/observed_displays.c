@@ -10,6 +10,7 @@
 #define UNOWNED D3DKMT_VIDPNSOURCEOWNER_UNOWNED
 #define SHARED D3DKMT_VIDPNSOURCEOWNER_SHARED
 #define EXCLUSIVE D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE
+#define EXCLUSIVEGDI D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVEGDI
 #define EMULATED D3DKMT_VIDPNSOURCEOWNER_EMULATED
 
 static D3DKMT_HANDLE adapter;
@@ -19,6 +20,13 @@ static NTSTATUS own(D3DKMT_HANDLE device, D3DKMT_VIDPNSOURCEOWNER_TYPE type)
     D3DDDI_VIDEO_PRESENT_SOURCE_ID source = 0;
     D3DKMT_SETVIDPNSOURCEOWNER set = {
         .hDevice = device, .pType = &type, .pVidPnSourceId = &source, .VidPnSourceCount = 1};
+    return D3DKMTSetVidPnSourceOwner(&set);
+}
+
+/* A call without sources. */
+static NTSTATUS release(D3DKMT_HANDLE device)
+{
+    D3DKMT_SETVIDPNSOURCEOWNER set = {.hDevice = device};
     return D3DKMTSetVidPnSourceOwner(&set);
 }
 
@@ -41,6 +49,15 @@ static void one_device(void)
     CHECK(own(device, UNOWNED) == STATUS_SUCCESS && check() == STATUS_SUCCESS);
     CHECK(own(device, EMULATED) == STATUS_SUCCESS && check() == STATUS_SUCCESS); /* 55 */
     CHECK(own(device, EXCLUSIVE) == BAD && check() == STATUS_SUCCESS); /* 61 */
+    CHECK(own(device, SHARED) == IN_USE && check() == STATUS_SUCCESS); /* 303 */
+    CHECK(own(device, EMULATED) == STATUS_SUCCESS && check() == STATUS_SUCCESS);
+    CHECK(release(device) == STATUS_SUCCESS && check() == STATUS_SUCCESS); /* 305 */
+    CHECK(own(device, SHARED) == IN_USE && check() == STATUS_SUCCESS); /* 301 */
+    CHECK(own(device, EXCLUSIVEGDI) == BAD && check() == STATUS_SUCCESS); /* 302 */
+    CHECK(own(device, EXCLUSIVE) == STATUS_SUCCESS && check() == OCCLUDED);
+    CHECK(own(device, EMULATED) == BAD && check() == OCCLUDED); /* 304 */
+    CHECK(own(device, EXCLUSIVEGDI) == BAD && check() == OCCLUDED); /* 302 */
+    CHECK(release(device) == STATUS_SUCCESS && check() == STATUS_SUCCESS); /* 305 */
     destroy_device(device);
 }
 
@@ -49,6 +66,7 @@ static void two_devices(D3DKMT_VIDPNSOURCEOWNER_TYPE first, NTSTATUS checked)
     D3DKMT_HANDLE a = create_device(adapter), b = create_device(adapter);
     CHECK(own(a, first) == STATUS_SUCCESS && check() == checked);
     CHECK(own(b, EXCLUSIVE) == IN_USE && own(b, EMULATED) == IN_USE); /* 63, 65 */
+    CHECK(own(b, SHARED) == IN_USE); /* 301 */
     CHECK(check() == checked); /* 63, 65 */
     CHECK(own(b, UNOWNED) == STATUS_SUCCESS && check() == checked); /* 67 */
     destroy_device(b);

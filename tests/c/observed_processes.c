@@ -43,7 +43,7 @@ int main(int count, char **arguments)
     CHECK(D3DKMTDestroySynchronizationObject(&destroy) == STATUS_SUCCESS); /* 91 */
     /* The server notices the end of the other process a moment after the operating system. */
     NTSTATUS found = STATUS_SUCCESS;
-    for (int turn = 0; turn < 2000 && found == STATUS_SUCCESS; turn++) {
+    while (found == STATUS_SUCCESS) {
         found = open_global(create.Info.SharedHandle, &opened);
         if (found == STATUS_SUCCESS) {
             destroy.hSyncObject = opened;

@@ -124,7 +124,7 @@ fn words(adapter: D3DKMT_HANDLE, of: KMTQUERYADAPTERINFOTYPE, request: &[u32]) -
 fn the_built_in_adapter_renders_and_displays() {
     let adapter = adapter();
     assert_eq!(words(adapter, KMTQAITYPE_CHECKDRIVERUPDATESTATUS, &[7]), [0]);
-    let version = KMT_DRIVERVERSION_WDDM_2_0.cast_unsigned();
+    let version = KMT_DRIVERVERSION_WDDM_3_1.cast_unsigned();
     assert_eq!(words(adapter, KMTQAITYPE_DRIVERVERSION, &[0]), [version]);
     let both = D3DKMT_ADAPTERTYPE::RenderSupported | D3DKMT_ADAPTERTYPE::DisplaySupported;
     assert_eq!(words(adapter, KMTQAITYPE_ADAPTERTYPE, &[0]), [both]);

@@ -111,6 +111,20 @@ fn the_library_exports_exactly_the_names_of_the_support_table() {
     assert_eq!(exported, expected.collect::<BTreeSet<&str>>());
 }
 
+/// The page lists the functions of `win32u.dll` that have no page: none of them is exported.
+#[test]
+fn the_page_of_the_library_lists_the_names_that_are_not_exported() {
+    let page = fs::read_to_string(root().join("docs/c-library.md")).unwrap();
+    let (_, section) = page.split_once("\n## Not exported\n").unwrap();
+    let listed: BTreeSet<&str> =
+        section.split('`').filter(|name| name.starts_with("D3DKMT")).collect();
+    assert!(section.contains(&format!("has {} more functions", listed.len())), "{section}");
+    let known: BTreeSet<&str> =
+        thunk::ENTRIES.iter().chain(thunk::ABSENT_ENTRIES).map(|row| row.name).collect();
+    assert_eq!(listed.intersection(&known).next(), None);
+    assert!(known.contains("D3DKMTCloseDxCoreDevice"));
+}
+
 /// A client that calls every entry point with a structure of zeros, and prints each status.
 fn zeroed_calls() -> String {
     let rows = || thunk::ENTRIES.iter().chain(thunk::ABSENT_ENTRIES);

@@ -6,12 +6,16 @@
 use crate::images::drivers_folder;
 use harness::c_umd::{build_c, c_umd};
 use harness::command::windtunnel_command;
+use harness::pages::read;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+/// The longest time that a test waits for what must come: the machine can be busy.
+const HANG_LIMIT: Duration = Duration::from_mins(5);
 
 /// The driver whose environment chooses a fault.
 pub(crate) static FAULTY: LazyLock<String> = LazyLock::new(|| {
@@ -21,15 +25,24 @@ pub(crate) static FAULTY: LazyLock<String> = LazyLock::new(|| {
 
 /// Flies the faulty driver.
 fn fly(fault: &str, more: &[&str]) -> Output {
+    fly_within("1", fault, more)
+}
+
+/// Flies the faulty driver, with a deadline in seconds.
+fn fly_within(deadline: &str, fault: &str, more: &[&str]) -> Output {
     let mut command = windtunnel_command();
-    command.args(["check", "softgpu-allocation-lists", "--umd", &FAULTY, "--deadline", "1"]);
+    command.args(["check", "softgpu-allocation-lists", "--umd", &FAULTY, "--deadline", deadline]);
     command.args(["--scenario", "umd-create-and-destroy"]).args(more).env("FAULT", fault);
     command.output().unwrap()
 }
 
 /// Flies the faulty driver. Returns the findings of the report, which says that the check failed.
 fn findings(fault: &str) -> Vec<Value> {
-    let output = fly(fault, &["--json"]);
+    findings_of(fault, &fly(fault, &["--json"]))
+}
+
+/// The findings of a report, which says that the check failed.
+fn findings_of(fault: &str, output: &Output) -> Vec<Value> {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1), "{fault}: {report}");
     assert_eq!(report["result"], "fail", "{fault}: {report}");
@@ -71,10 +84,12 @@ fn the_text_report_has_the_call_stack() {
     assert!(lines.last().unwrap().starts_with("FAIL: 1 error"), "{report}");
     let output = fly("overflow@create_resource", &[]);
     let report = String::from_utf8(output.stdout).unwrap();
+    let source = read("tests/c/faulty_umd.c");
+    let line = source.lines().position(|line| line.contains("overflow(depth + 1)")).unwrap() + 1;
     // The call itself touches the end of the stack, if a frame ends there: that is up to chance.
     let is_folded = [
-        "             overflow (faulty_umd.c:37), 15 times",
-        "    stack    overflow (faulty_umd.c:37), 16 times",
+        format!("             overflow (faulty_umd.c:{line}), 15 times"),
+        format!("    stack    overflow (faulty_umd.c:{line}), 16 times"),
     ]
     .iter()
     .any(|line| report.lines().any(|shown| shown == *line));
@@ -235,10 +250,41 @@ fn the_process_of_a_flight_has_limits() {
     assert_eq!(line("inherited:"), "0", "{errors}");
 }
 
-/// Whether a process runs.
-fn is_alive(process: u32) -> bool {
+/// Whether a process runs. A process that has ended and that no one waits for does not.
+pub(crate) fn is_alive(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status"));
     status.is_ok_and(|status| !status.contains("State:\tZ"))
+}
+
+/// The process of the flight of a command. Waits until the flight begins.
+pub(crate) fn flight_of(command: &Child) -> u32 {
+    let began = Instant::now();
+    loop {
+        // Any thread may make a flight. A child without a scenario only loads the driver, and one
+        // that has not begun its program has the words of the command.
+        let threads = fs::read_dir(format!("/proc/{}/task", command.id())).unwrap();
+        let lists = threads.map(|thread| thread.unwrap().path().join("children"));
+        let ids: String = lists.map(|list| fs::read_to_string(list).unwrap_or_default()).collect();
+        let is_flight = |child: &u32| {
+            let words = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+            words.split('\0').nth(1) == Some("flight") && words.contains("--scenario")
+        };
+        let mut children = ids.split_whitespace().filter_map(|id| id.parse().ok());
+        if let Some(child) = children.find(is_flight) {
+            return child;
+        }
+        assert!(began.elapsed() < HANG_LIMIT, "the flight does not begin");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until a process has ended. It was killed, and ends as soon as the system runs it.
+pub(crate) fn await_end(process: u32) {
+    let began = Instant::now();
+    while is_alive(process) {
+        assert!(began.elapsed() < HANG_LIMIT, "process {process} is left");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -247,42 +293,53 @@ fn no_flight_is_left_when_the_command_is_killed() {
     command.args(["check", "softgpu-allocation-lists", "--umd", &FAULTY, "--deadline", "0"]);
     command.args(["--scenario", "umd-create-and-destroy"]).env("FAULT", "loop@create_resource");
     let mut command = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let children = format!("/proc/{0}/task/{0}/children", command.id());
-    let began = Instant::now();
-    // The flight of the driver; the first child only loads it.
-    let flight = loop {
-        let ids = fs::read_to_string(&children).unwrap();
-        let child = ids.split_whitespace().last().and_then(|id| id.parse::<u32>().ok());
-        let is_flight = |child: &u32| {
-            let words = fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
-            words.contains("--scenario")
-        };
-        if let Some(child) = child.filter(is_flight) {
-            break child;
-        }
-        assert!(began.elapsed() < Duration::from_mins(1), "the flight does not begin");
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let flight = flight_of(&command);
     command.kill().unwrap();
     command.wait().unwrap();
-    while is_alive(flight) {
-        assert!(began.elapsed() < Duration::from_mins(1), "process {flight} is left");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    await_end(flight);
 }
 
 #[test]
 fn a_process_that_a_driver_starts_ends_with_the_flight() {
-    let output = fly("fork@create_resource", &["--json"]);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    let started = errors.lines().find_map(|line| line.strip_prefix("started process "));
-    let started: u32 = started.unwrap_or_else(|| panic!("{errors}")).parse().unwrap();
-    let began = Instant::now();
-    while is_alive(started) {
-        // It was killed, and ends as soon as the system runs it.
-        assert!(began.elapsed() < Duration::from_mins(1), "process {started} is left");
-        std::thread::sleep(Duration::from_millis(10));
+    // The second one is in a session of its own, and its parent has ended.
+    for fault in ["fork@create_resource", "daemon@create_resource"] {
+        let output = fly(fault, &["--json"]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let started = errors.lines().find_map(|line| line.strip_prefix("started process "));
+        let started: u32 = started.unwrap_or_else(|| panic!("{errors}")).parse().unwrap();
+        await_end(started);
     }
+}
+
+/// The command maps the memory that it shares with a flight, and a missing page would end it.
+#[test]
+fn a_driver_cannot_truncate_the_memory_of_its_flight() {
+    let output = fly("truncate@create_resource", &["--json"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    assert!(errors.contains("truncated: -1\n"), "{errors}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["result"], "pass", "{report}");
+}
+
+/// What a driver writes over the events of its flight is no event, no end and no error.
+#[test]
+fn a_driver_that_writes_over_the_events_of_its_flight_is_named() {
+    let sentence = "the user-mode driver wrote over the memory in which the process of the flight \
+                    records its events: what is behind event ";
+    for fault in ["overwrite", "flood", "forge-record", "forge-pass", "forge-error"] {
+        // The driver writes much, and a busy machine is slow.
+        let output = fly_within("60", &format!("{fault}@create_resource"), &["--json"]);
+        let found = findings_of(fault, &output);
+        let [found] = &found[..] else { panic!("{fault}: {found:?}") };
+        assert_eq!((&found["rule"], &found["who"]), (&"WT-BUFFER-001".into(), &"umd".into()));
+        assert!(found["message"].as_str().unwrap().starts_with(sentence), "{fault}: {found}");
+    }
+    let found = findings("overwrite-and-null@create_resource");
+    let [overwritten, crash] = &found[..] else { panic!("{found:?}") };
+    assert!(overwritten["message"].as_str().unwrap().starts_with(sentence), "{overwritten}");
+    let message = crash["message"].as_str().unwrap();
+    assert!(message.contains("in write_null (faulty_umd.c:"), "{crash}");
 }
 
 /// A driver that is not there any more did nothing wrong.
@@ -293,7 +350,7 @@ fn a_file_that_disappears_during_a_check_is_not_the_drivers_fault() {
     let mut command = windtunnel_command();
     command.arg("check").arg(&file).args(["--scenario", "create-standalone", "--seeds", "2000"]);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(500));
+    flight_of(&command);
     fs::remove_file(&file).unwrap();
     let output = command.wait_with_output().unwrap();
     let report = String::from_utf8(output.stdout).unwrap();
@@ -315,6 +372,85 @@ fn a_system_call_of_a_driver_is_named_with_its_number() {
             "the driver made system call 39 of this machine at DISPATCH_LEVEL in SgDpcRoutine (";
         assert!(message.starts_with(expected), "{extension}: {message}");
         assert_eq!(found["where"], "DxgkDdiDpcRoutine", "{extension}: {report}");
+    }
+}
+
+#[test]
+fn a_user_mode_driver_that_changes_the_control_state_is_named() {
+    for (fault, change) in [
+        ("mxcsr", "the control bits of MXCSR are 0x7f80 and were 0x1f80"),
+        ("direction-flag", "the direction flag is set"),
+    ] {
+        let found = findings(&format!("{fault}@create_resource"));
+        let first = &found[0];
+        let message = first["message"].as_str().unwrap();
+        assert_eq!((&first["rule"], &first["who"]), (&"WT-REGISTER-001".into(), &"umd".into()));
+        assert_eq!(first["where"], "pfnCreateResource", "{first}");
+        assert!(message.starts_with("the user-mode driver returned") && message.ends_with(change));
+    }
+}
+
+/// Flies a bad driver. Returns the exit status and the report of its scenario.
+fn fly_bad_driver(file: &str) -> (Option<i32>, Value) {
+    let path = drivers_folder().join("bad").join(file);
+    let mut command = windtunnel_command();
+    command.arg("check").arg(&path).args(["--scenario", "create-standalone", "--json"]);
+    let output = command.output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    (output.status.code(), report["scenarios"][0].clone())
+}
+
+/// The system reports a general protection fault as an access to address zero, whatever it was.
+#[test]
+fn a_general_protection_fault_is_named_by_its_instruction() {
+    let wild = "executed address 0x5a5a5a5a5a5a5a5a, which is no canonical address,";
+    for (name, words) in [
+        ("jump-to-wild-address-in-ddi", wild),
+        ("return-to-wild-address-in-ddi", wild),
+        ("debug-service-in-ddi", "called the debugger with int 2Dh,"),
+        ("misaligned-load-in-ddi", "executed movaps with an address that is not aligned,"),
+    ] {
+        for extension in ["sys", "so"] {
+            let file = format!("{name}.{extension}");
+            let (code, scenario) = fly_bad_driver(&file);
+            let message = scenario["findings"][0]["message"].as_str().unwrap_or_default();
+            let expected =
+                format!("the driver {words} at PASSIVE_LEVEL in SgStartDevice (adapter.c:");
+            assert_eq!(code, Some(1), "{file}: {scenario}");
+            assert!(message.starts_with(&expected), "{file}: {message}");
+            let windows = ": bug check 0x7E in a system thread, 0x3B in a system call";
+            assert!(message.ends_with(windows), "{file}: {message}");
+        }
+    }
+}
+
+/// The kernel of Windows executes it, so the driver is not to blame.
+#[test]
+fn a_privileged_instruction_that_is_not_emulated_is_a_need_of_the_flight() {
+    for extension in ["sys", "so"] {
+        let (code, scenario) =
+            fly_bad_driver(&format!("privileged-instruction-in-ddi.{extension}"));
+        assert_eq!((code, &scenario["findings"]), (Some(2), &serde_json::json!([])), "{scenario}");
+        let need = scenario["needs"][0].as_str().unwrap_or_default();
+        let expected = "the privileged instruction wrmsr in SgStartDevice (adapter.c:";
+        assert!(need.starts_with(expected), "{scenario}");
+    }
+}
+
+#[test]
+fn a_finding_about_memory_of_the_process_is_the_same_in_each_run() {
+    for (file, words) in [
+        ("data-execution-in-ddi.so", "executed data-execution-in-ddi.so+0x"),
+        ("data-execution-in-ddi.sys", "executed data-execution-in-ddi.sys+0x"),
+        ("writes-constant.sys", "wrote to writes-constant.sys+0x"),
+    ] {
+        let messages = [(); 2].map(|()| {
+            let (code, scenario) = fly_bad_driver(file);
+            assert_eq!(code, Some(1), "{file}: {scenario}");
+            scenario["findings"][0]["message"].as_str().unwrap().to_owned()
+        });
+        assert!(messages[0].starts_with(&format!("the driver {words}")), "{messages:?}");
+        assert_eq!(messages[0], messages[1], "{file}");
     }
 }
 

@@ -60,6 +60,15 @@ fn an_endless_poll_is_found_in_virtual_time_with_its_place() {
 }
 
 #[test]
+fn a_return_with_a_spin_lock_is_an_error_with_the_place_of_the_acquisition() {
+    let texts = ["returned at DISPATCH_LEVEL with a spin lock (acquired in ", ".c:"];
+    assert_found("keeps-spin-lock-in-open", DDI, "KMD-LEVEL-008", &texts, None);
+    let (_, finding) = first_finding("keeps-spin-lock-in-open", DDI, "sys");
+    assert_eq!(finding["severity"], "error");
+    assert!(finding["link"].as_str().unwrap().contains("bug-check-0xc8"), "{finding}");
+}
+
+#[test]
 fn a_deadlock_is_named_with_the_places_of_the_locks() {
     for extension in ["sys", "so"] {
         let (file, finding) = first_finding("keeps-spin-lock", "submit-fill-and-copy", extension);

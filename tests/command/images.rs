@@ -2,39 +2,32 @@
 //! flown by the command. `cargo xtask drivers` builds them.
 #![expect(clippy::unwrap_used, reason = "a file that cannot be read is a failed test")]
 
-use harness::command::{cargo, json, text, windtunnel};
-use harness::pages::{compare, read, root};
+pub(crate) use harness::built::drivers_folder;
+use harness::command::{json, text, windtunnel};
+use harness::pages::{compare, read};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The correct drivers.
-const CORRECT: [&str; 7] = ["compute", "render", "gpuva", "display", "capture", "plain", "lists"];
-
-/// The folder of the drivers, built once.
-static DRIVERS: LazyLock<PathBuf> = LazyLock::new(|| {
-    let mut build = cargo();
-    build.args(["run", "--quiet", "--package", "xtask", "--", "drivers"]).current_dir(root());
-    let output = build.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "'cargo xtask drivers' failed: {errors}");
-    let text = String::from_utf8(output.stdout).unwrap();
-    let folder = text.split_once(" bad drivers in ").and_then(|(_, rest)| rest.rsplit_once(", "));
-    PathBuf::from(folder.unwrap().0)
-});
-
-/// The folder of the drivers.
-pub(crate) fn drivers_folder() -> &'static Path {
-    &DRIVERS
-}
+const CORRECT: [&str; 9] = [
+    "compute",
+    "render",
+    "gpuva",
+    "display",
+    "capture",
+    "plain",
+    "lists",
+    "single",
+    "single-render",
+];
 
 /// A driver of the folder, such as `compute.sys`.
 pub(crate) fn driver(name: &str) -> String {
-    DRIVERS.join(name).into_os_string().into_string().unwrap()
+    drivers_folder().join(name).into_os_string().into_string().unwrap()
 }
 
 /// A new folder for the files of a test.
@@ -100,6 +93,17 @@ fn correct_drivers_pass_in_both_forms_with_equal_traces() {
         let shared_object = fly_for_trace(&format!("{name}.so"), "first");
         assert_same(name, &image, &shared_object);
     });
+}
+
+#[test]
+fn a_driver_with_one_node_is_not_flown_through_scenarios_that_need_two() {
+    let (code, report) = text(&["check", &driver("single.so"), "--verbose"]);
+    assert_eq!(code, 0, "{report}");
+    let need = "needs an adapter with 2 GPU nodes; this adapter has 1 node\n";
+    assert_eq!(report.matches(need).count(), 5, "{report}");
+    let clean = |scenario: &str| report.contains(&format!("\n  clean      {scenario} "));
+    assert!(clean("sync-contexts-in-lockstep") && clean("tdr-paging-hang"), "{report}");
+    assert!(!clean("destroy-two-nodes") && !report.contains("DEV-LIFE-006"), "{report}");
 }
 
 #[test]
@@ -380,6 +384,11 @@ impl PeFile {
     }
 }
 
+/// The first program header of an ELF file, the size of one, and the size in memory in it.
+const PROGRAM_HEADERS: usize = 64;
+const PROGRAM_HEADER: usize = 56;
+const SEGMENT_SIZE: usize = 0x28;
+
 /// Checks that a file is refused with one line and exit status 2.
 fn assert_refused(path: &str, expected: &str) {
     let output = windtunnel(&["check", path]);
@@ -399,8 +408,10 @@ fn files_that_are_no_drivers_are_refused() {
         fs::write(&path, bytes).unwrap();
         assert_refused(path.to_str().unwrap(), expected);
     };
-    refused("empty.sys", b"", "is not a Windows image: it does not begin with MZ");
-    refused("text.sys", b"hello\n", "is not a Windows image: it does not begin with MZ");
+    let neither = "is neither a PE image nor an ELF shared object";
+    for (name, text) in [("empty.sys", ""), ("text.sys", "hello\n"), ("text.so", "hello\n")] {
+        refused(name, text.as_bytes(), neither);
+    }
     refused("mz.sys", b"MZ", "is truncated: it has no PE header");
     assert_refused(folder.join("missing.sys").to_str().unwrap(), "cannot be read: No such file");
     assert_refused(folder.join("missing.so").to_str().unwrap(), "cannot be read: No such file");
@@ -413,11 +424,15 @@ fn files_that_are_no_drivers_are_refused() {
     let renamed =
         replaced(&fs::read(driver("compute.so")).unwrap(), b"DriverEntry", b"DriverEmpty");
     refused("other.so", &renamed, "has no DriverEntry");
+    // The size in memory of the second segment, whose program header is the third one.
+    let mut endless = fs::read(driver("nothing.so")).unwrap();
+    endless[PROGRAM_HEADERS + 2 * PROGRAM_HEADER + SEGMENT_SIZE..][..8].fill(0xff);
+    refused("endless.so", &endless, "has a segment at 0x");
     fs::remove_dir_all(&folder).unwrap();
 }
 
 /// The bytes with each occurrence of one text replaced by another of the same length.
-fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+pub(crate) fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for at in 0..bytes.len() - old.len() {
         if &bytes[at..at + old.len()] == old {
@@ -476,4 +491,44 @@ fn a_driver_that_registers_nothing_is_refused() {
              minidriver (KsInitializeDriver)",
         );
     }
+}
+
+#[test]
+fn a_driver_of_another_kind_is_refused_by_its_imports() {
+    for (name, kind) in [
+        ("network.sys", "is a network driver (NDIS), it imports functions of ndis.sys"),
+        ("framework.sys", "is a KMDF driver, it imports functions of wdfldr.sys"),
+        (
+            "storage.sys",
+            "is a storage miniport driver (Storport), it imports functions of storport.sys",
+        ),
+        (
+            "minifilter.sys",
+            "is a file system minifilter driver, it imports functions of fltmgr.sys",
+        ),
+        ("hal-only.sys", "imports functions of hal.dll only, so it cannot register"),
+    ] {
+        assert_refused(
+            &driver(name),
+            &format!("{kind}; expected a display miniport driver or an AVStream minidriver"),
+        );
+    }
+}
+
+#[test]
+fn a_display_driver_that_imports_another_library_is_flown() {
+    const MODULE: &[u8] = b"ntoskrnl.exe\0";
+    let folder = new_folder("other-library");
+    for (name, scenario) in [
+        ("compute.sys", "create-standalone"),
+        ("render.sys", "create-standalone"),
+        ("capture.sys", "ks-restart"),
+    ] {
+        let path = folder.join(name);
+        let bytes = fs::read(driver(name)).unwrap();
+        fs::write(&path, replaced(&bytes, MODULE, b"ndis.sys\0\0\0\0\0")).unwrap();
+        let (code, report) = text(&["check", path.to_str().unwrap(), "--scenario", scenario]);
+        assert_eq!(code, 0, "{name}: {report}");
+    }
+    fs::remove_dir_all(&folder).unwrap();
 }

@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a client that does not build is a failed test")]
 
 use crate::c_library::{build_c, command, line_of, output_text};
+use crate::contain::{await_end, flight_of, is_alive};
+use crate::images::driver;
 use harness::c_umd;
 use harness::command::windtunnel_command;
+use harness::repeats;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +16,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The client whose argument chooses a fault.
 static FAULTS: LazyLock<PathBuf> = LazyLock::new(|| build_c("tests/c/faults.c"));
@@ -177,7 +180,7 @@ fn an_allow_file_of_a_hundred_thousand_entries_takes_ten_times_that_of_a_tenth()
 }
 
 /// Stops a check with a signal, after its first line. Returns how it ended.
-fn stop(signal: &str, arguments: &[&str], delay: u64) -> Output {
+fn stop(signal: &str, arguments: &[&str]) -> Output {
     // A background job of a shell ignores SIGINT, and so would this command.
     let mut command = Command::new("env");
     command.arg("--default-signal=INT,TERM").arg(windtunnel_command().get_program());
@@ -186,7 +189,6 @@ fn stop(signal: &str, arguments: &[&str], delay: u64) -> Output {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let mut text = String::new();
     output.read_line(&mut text).unwrap();
-    std::thread::sleep(Duration::from_millis(delay));
     let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let mut rest = Vec::new();
@@ -199,10 +201,11 @@ fn stop(signal: &str, arguments: &[&str], delay: u64) -> Output {
 #[test]
 fn a_check_that_is_stopped_prints_what_was_found_so_far() {
     let seeds = u64::MAX.to_string();
-    let driver = "kmd-leaks-destroyed-allocation";
-    let arguments = ["check", driver, "--scenario", "create-resource", "--seeds", &seeds];
+    // The head of the report about a file is printed when its first flight has ended.
+    let driver = driver("bad/leaks-allocation.so");
+    let arguments = ["check", &driver, "--scenario", "create-standalone", "--seeds", &seeds];
     for (signal, name, status) in [("-INT", "SIGINT", 130), ("-TERM", "SIGTERM", 143)] {
-        let output = stop(signal, &arguments, 1000);
+        let output = stop(signal, &arguments);
         let (text, errors) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(status), "{text}{errors}");
@@ -218,24 +221,15 @@ fn a_check_that_is_stopped_prints_what_was_found_so_far() {
 
 /// Starts the check of a user-mode driver that never returns, without a deadline. Returns the command
 /// and the process of its flight.
-fn hung() -> (Child, String) {
+fn hung() -> (Child, u32) {
     let file = c_umd::build_c("tests/c/faulty_umd.c", "stopped_umd.so", &["-shared", "-fPIC"]);
     let mut command = windtunnel_command();
     command.args(["check", "softgpu-allocation-lists", "--deadline", "0", "--json", "--umd"]);
     command.arg(file).args(["--scenario", "umd-create-and-destroy"]);
     command.env("FAULT", "loop@create_resource").stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(3));
-    let children = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().unwrap();
-    let flight = String::from_utf8(children.stdout).unwrap().trim().to_owned();
-    assert!(!flight.is_empty(), "there is no process of a flight");
+    let flight = flight_of(&child);
     (child, flight)
-}
-
-/// Whether a process runs. A process that has ended and that no one waits for does not.
-fn is_running(process: &str) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    stat.rsplit(')').next().is_some_and(|rest| !rest.trim().is_empty() && !rest.starts_with(" Z"))
 }
 
 #[test]
@@ -251,17 +245,13 @@ fn a_stopped_check_leaves_no_process_and_accuses_no_driver() {
         (&"SIGTERM".into(), &"could-not-run".into())
     );
     assert_eq!(report["findings"], 0, "{report}");
-    assert!(!is_running(&flight), "process {flight} is left");
+    assert!(!is_alive(flight), "process {flight} is left");
     // A command that has no chance to stop its flight.
     let (mut child, flight) = hung();
-    assert!(is_running(&flight));
+    assert!(is_alive(flight));
     child.kill().unwrap();
     child.wait().unwrap();
-    let started = Instant::now();
-    while is_running(&flight) && started.elapsed() < Duration::from_secs(10) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(!is_running(&flight), "process {flight} is left");
+    await_end(flight);
 }
 
 #[test]
@@ -314,7 +304,8 @@ fn a_file_that_does_not_fit_the_memory_ends_a_check_with_a_line() {
 
 #[test]
 fn a_check_without_threads_ends_with_a_line() {
-    // Root has as many threads as it likes, so it becomes another user.
+    // Root has as many threads as it likes, so it becomes another user. That user may be unable to
+    // enter the folder of the command: the command is a descriptor that is open already.
     let is_root =
         fs::metadata("/proc/self").is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
     let mut command = if is_root {
@@ -324,8 +315,8 @@ fn a_check_without_threads_ends_with_a_line() {
     } else {
         Command::new("prlimit")
     };
-    command.arg("--nproc=1").arg(windtunnel_command().get_program());
-    command.args(["check", "--scenario", "create-resource"]);
+    command.args(["--nproc=1", "/proc/self/fd/0", "check", "--scenario", "create-resource"]);
+    command.stdin(File::open(windtunnel_command().get_program()).unwrap());
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{errors}");
@@ -376,6 +367,17 @@ fn an_allocation_is_created_and_destroyed_without_a_system_call() {
     let text = output_text(&output);
     assert!(output.status.success(), "{}: {text}", output.status);
     assert!(text.ends_with("no system call: 1000 pairs\n"), "{text}");
+}
+
+#[test]
+fn a_thread_can_be_cancelled_at_any_instruction_of_an_exported_function() {
+    let client = build_c("tests/c/cancelled.c");
+    let turns = repeats(200, 20_000).to_string();
+    let output = command(&client).arg(turns).env("WINDTUNNEL_REPORT", "1").output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    assert!(text.contains("cancelled: all answered\n"), "{text}");
+    assert!(text.contains("0 objects left alive"), "{text}");
 }
 
 #[test]

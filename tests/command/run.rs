@@ -8,7 +8,8 @@ fn check_flies_the_built_in_driver_clean() {
     assert_eq!(code, 0, "{report}");
     assert!(report.contains("rules watched"), "{report}");
     assert!(report.contains("; 0 live objects; terms: docs/GLOSSARY.md\nPASS: "), "{report}");
-    assert!(report.contains("PASS: 0 errors, 0 warnings, 0 notes; repeat with: "), "{report}");
+    let (_, last) = report.split_once("PASS: 0 errors, 0 warnings, 0 notes; ").unwrap();
+    assert!(last.contains(" scenarios flown; repeat with: "), "{report}");
     let (code, report) = json(&["check"]);
     assert_eq!((code, report["findings"].as_u64()), (0, Some(0)));
     for scenario in report["scenarios"].as_array().unwrap() {
@@ -23,6 +24,7 @@ fn check_flies_the_built_in_driver_clean() {
         "distinct",
         "driver",
         "findings",
+        "flown",
         "host",
         "judged",
         "repeat",
@@ -35,6 +37,58 @@ fn check_flies_the_built_in_driver_clean() {
     ];
     assert_eq!(keys, expected);
     assert_eq!(report["judged"]["entries"][1], 44);
+}
+
+#[test]
+fn the_name_of_a_family_flies_its_good_scenarios() {
+    let (_, all) = json(&["list", "scenarios"]);
+    for (family, beside) in [("destroy", "create-standalone"), ("keyed-mutex", "umd-texture")] {
+        let good = all.as_array().unwrap().iter().filter(|value| value["breaks"][0].is_null());
+        let names = good.map(|value| value["name"].as_str().unwrap());
+        let mut expected: Vec<&str> =
+            names.filter(|name| name.starts_with(&format!("{family}-"))).collect();
+        assert!(expected.len() > 2, "{expected:?}");
+        expected.insert(0, beside);
+        let check = ["check", "softgpu", "--scenario", beside, "--scenario", family];
+        let (code, report) = json(&check);
+        let flown = report["scenarios"].as_array().unwrap().iter();
+        let flown: Vec<&str> = flown.map(|value| value["name"].as_str().unwrap()).collect();
+        assert_eq!((code, flown), (0, expected));
+        let repeat = format!("softgpu --scenario {beside} --scenario {family} --seed 1");
+        assert!(report["repeat"].as_str().unwrap().ends_with(&repeat), "{report}");
+    }
+    // A finding repeats in one scenario.
+    let (_, report) = json(&["check", "kmd-leaks-destroyed-allocation", "--scenario", "destroy"]);
+    let second = &report["scenarios"][1];
+    let repeat = second["findings"][0]["repeat"].as_str().unwrap();
+    let name = second["name"].as_str().unwrap();
+    assert!(repeat.ends_with(&format!(" --scenario {name} --seed 1")), "{repeat}");
+}
+
+#[test]
+fn a_check_fails_if_fewer_scenarios_are_flown_than_required() {
+    // The driver has no DxgkDdiRender, which one of the two scenarios needs.
+    let two = ["--scenario", "create-standalone", "--scenario", "render-fill-and-copy"];
+    let check = |more: &[&str]| text(&[&["check"], &two[..], more].concat());
+    let (code, report) = check(&["--require-flown", "1"]);
+    assert_eq!(code, 0, "{report}");
+    assert!(report.contains("PASS: 0 errors, 0 warnings, 0 notes; 1 of 2 scenarios flown; "));
+    let (code, report) = check(&["--require-flown", "2"]);
+    assert_eq!(code, 1, "{report}");
+    let counts = "0 notes; 1 of 2 scenarios flown, but --require-flown is 2; repeat with: ";
+    assert!(report.contains(&format!("FAIL: 0 errors, 0 warnings, {counts}")), "{report}");
+    assert!(report.trim_end().ends_with(" --require-flown 2"), "{report}");
+}
+
+#[test]
+fn one_thing_is_singular_in_a_report() {
+    let (_, report) = text(&["check", "softgpu", "--scenario", "keyed-mutex-alternate", "--live"]);
+    assert!(report.contains(", with 1 view\n"), "{report}");
+    let words: Vec<&str> = report.split_whitespace().collect();
+    for pair in words.windows(2).filter(|pair| pair[0] == "1") {
+        let plural = ["views", "packets", "members", "handles", "objects"];
+        assert!(!plural.contains(&pair[1].trim_end_matches(',')), "{pair:?}: {report}");
+    }
 }
 
 #[test]

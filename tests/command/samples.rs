@@ -136,7 +136,7 @@ fn the_traces_of_the_pages_are_real() {
 /// Every block has a language that some test compares, or is a list of commands or a drawing.
 #[test]
 fn no_block_shows_output_that_nothing_compares() {
-    // `sh` is run by `server::the_commands_of_the_page_run`.
+    // `sh` is run by `server::the_commands_of_the_page_run`, and in docs/fly-your-driver.md by `tools`.
     const COMPARED: [&str; 8] =
         ["rust", "toml", "text", "trace", "console", "dependencies", "report", "sh"];
     const PROGRAMS: [&str; 7] = [

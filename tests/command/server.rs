@@ -42,7 +42,7 @@ impl Server {
         Self::start_under(name, &[], &[refuse.as_os_str(), call.as_ref()])
     }
 
-    fn start_under(name: &str, options: &[&str], before: &[&OsStr]) -> Self {
+    pub(crate) fn start_under(name: &str, options: &[&str], before: &[&OsStr]) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let socket = folder.join(format!("{name}.sock"));
         let report = folder.join(format!("{name}.report"));
@@ -212,6 +212,19 @@ fn hostile_pointers_are_answered_by_a_server() {
     assert!(text.ends_with("hostile: all answered\n"), "{text}");
     let ended = server.stop();
     assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+}
+
+#[test]
+fn two_threads_of_a_client_that_use_and_end_an_object_do_not_stop_a_server() {
+    let server = Server::start("racing");
+    let client = build_c("tests/c/racing.c");
+    let text = server.run_well(&client, &[]);
+    assert!(text.ends_with("racing: each call returned\n"), "{text}");
+    // Another client finds the server at work.
+    server.run_well(&build_c("examples/c/allocations.c"), &[]);
+    let ended = server.stop();
+    assert!(ended.report.contains("0 objects left alive"), "{}", ended.report);
+    assert!(!ended.report.contains("WT-STUCK-001"), "{}", ended.report);
 }
 
 #[test]
@@ -429,36 +442,47 @@ fn an_idle_server_uses_no_processor_time() {
             .collect();
         numbers.iter().sum::<u64>()
     };
-    let before = used();
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_secs(1) {
-        std::thread::sleep(Duration::from_millis(50));
+    // A tick is a hundredth of a second. On a busy machine, the end of the client may take more
+    // than a second.
+    let began = Instant::now();
+    loop {
+        let before = used();
+        std::thread::sleep(Duration::from_secs(1));
+        let ticks = used() - before;
+        if ticks <= 1 {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_mins(5), "{ticks} ticks in a second");
     }
-    // A hundredth of a second each.
-    assert!(used() - before <= 1, "{} ticks", used() - before);
     server.stop_clean();
+}
+
+/// The commands of a page that do not build windtunnel, with a variable of the shell for each folder
+/// that is another one here: the paths of a clone may contain what is replaced.
+fn commands_of_page(page: &str) -> Vec<String> {
+    let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let lines = blocks.flat_map(str::lines).filter(|line| !line.starts_with("cargo build "));
+    let replaced = lines.map(|line| {
+        let line = line.replace("target/release/windtunnel", "\"$PROGRAM\"");
+        line.replace("target/release", "\"$LIBRARY\"").replace("/tmp/", "\"$FOLDER\"/")
+    });
+    replaced.collect()
 }
 
 #[test]
 fn the_commands_of_the_page_run() {
-    let page = fs::read_to_string(root().join("docs/run-your-client.md")).unwrap();
-    let blocks = page.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
-    let programs = windtunnel_command();
-    let programs = Path::new(programs.get_program()).parent().unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+    let script =
+        commands_of_page(&fs::read_to_string(root().join("docs/run-your-client.md")).unwrap());
+    assert!(script.len() >= 10, "{script:?}");
+    // A clone may be below /tmp, which the page names, too, and its path may have spaces: here, the
+    // path of the library is such a path.
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tmp/the page");
     let _ = fs::remove_dir_all(&folder); // There may be none.
     fs::create_dir_all(&folder).unwrap();
-    let script: Vec<String> = blocks
-        .flat_map(str::lines)
-        // Built already, beside this test.
-        .filter(|line| !line.starts_with("cargo build "))
-        .map(|line| line.replace("target/release/windtunnel", "$PROGRAMS/windtunnel"))
-        .map(|line| line.replace("target/release", library().to_str().unwrap()))
-        .map(|line| line.replace("/tmp/", &format!("{}/", folder.display())))
-        .collect();
-    assert!(script.len() >= 10, "{script:?}");
+    std::os::unix::fs::symlink(library(), folder.join("library")).unwrap();
     let mut shell = Command::new("timeout");
-    shell.args(["120", "sh", "-e", "-c", &script.join("\n")]).env("PROGRAMS", programs);
+    shell.args(["120", "sh", "-e", "-c", &script.join("\n")]).env("FOLDER", &folder);
+    shell.env("PROGRAM", windtunnel_command().get_program()).env("LIBRARY", folder.join("library"));
     let output = shell.current_dir(root()).output().unwrap();
     let text = output_text(&output);
     assert!(output.status.success(), "{script:#?}\n{text}");

@@ -286,7 +286,7 @@ fn rows_49_to_71_the_owner_of_a_display_source() {
         &[(EXCLUSIVE, SUCCESS, OCCLUDED), (SHARED, INVALID, OCCLUDED)], // Row 57.
         &[(EXCLUSIVE, SUCCESS, OCCLUDED), (EXCLUSIVE, SUCCESS, OCCLUDED)], // Row 59.
         &[(EMULATED, SUCCESS, SUCCESS), (EXCLUSIVE, INVALID, SUCCESS)], // Row 61.
-        &[(SHARED, SUCCESS, SUCCESS), (EXCLUSIVE, SUCCESS, OCCLUDED)],
+        &[(SHARED, IN_USE, SUCCESS), (EXCLUSIVE, SUCCESS, OCCLUDED)], // Row 301.
         &[(EXCLUSIVE, SUCCESS, OCCLUDED), (UNOWNED, SUCCESS, SUCCESS)],
     ];
     for steps in steps {

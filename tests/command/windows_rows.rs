@@ -19,7 +19,7 @@ const NUMBERS: &[u32] = &[
     135, 136, 138, 139, 141, 142, 144, 145, 147, 148, 150, 151, 153, 154, 156, 157, 159, 160, 162,
     163, 165, 166, 168, 169, 171, 172, 174, 175, 177, 178, 180, 181, 183, 184, 186, 187, 189, 190,
     192, 193, 195, 196, 198, 199, 201, 202, 204, 205, 207, 208, 210, 211, 213, 214, 215, 217, 219,
-    221, 223, 225, 227, 229, 231, 232, 234,
+    221, 223, 225, 227, 229, 231, 232, 234, 301, 302, 303, 304, 305, 306, 307,
 ];
 
 /// The observations that a test shows.
@@ -65,6 +65,7 @@ const SHOWN: &[Shown] = &[
             (28, "the interface class of arrivals opens, with the LUID"),
             (30, "an adapter query whose buffer is a byte too short"),
             (31, "the driver was not updated"),
+            (307, "the driver is one of WDDM 3.1 or newer"),
             (33, "video memory of both groups: budget, usage, no reservation"),
             (34, "video memory of the current process by its pseudo handle"),
             (36, "video memory of a process that does not exist"),
@@ -125,6 +126,11 @@ const SHOWN: &[Shown] = &[
             (67, "a device releases what is not its own"),
             (69, "occlusion without a window"),
             (71, "an exclusive owner occludes every window of the one monitor"),
+            (301, "the desktop shares every source: no device does"),
+            (302, "an exclusive owner for GDI"),
+            (303, "emulated does not become shared"),
+            (304, "exclusive does not become emulated"),
+            (305, "a call without sources releases all"),
         ],
     },
     Shown {
@@ -203,6 +209,7 @@ const SHOWN: &[Shown] = &[
             (204, "without a buffer of the runtime's data"),
             (205, "with a wrong size of the runtime's data"),
             (207, "with too small a buffer for the driver's data"),
+            (306, "without a buffer for the driver's data"),
             (208, "objects that make no bundle"),
             (210, "a bundle keeps its three objects"),
             (211, "the sizes of the resource of a bundle"),

@@ -21,6 +21,7 @@ fn checked(driver: Driver) -> CheckReport {
         seeds,
         allow: None,
         own_process: None,
+        require_flown: 0,
         jobs: 1,
     };
     check(&plan, |_| ())

@@ -205,8 +205,9 @@ fn find_kept(rule: RuleId, broken: &ExampleFlight, flights: &Flights) -> Option<
     if let Some(shown) = correct_file_of(rule) {
         return Some(shown);
     }
+    // A client that breaks the rule with one driver does not show how it is kept with another.
     if let ExampleFlight::Flight { scenario, .. } = broken
-        && let Some(scenario) = find_scenario(scenario)
+        && let Some(scenario) = find_scenario(scenario).filter(|it| !it.breaks.contains(&rule))
     {
         let mut drivers = good_drivers(scenario.streams());
         if let Some(driver) = drivers.find(|it| flights.fly(*it, scenario, false).keeps(rule)) {
@@ -261,8 +262,9 @@ fn is_kept(rule: RuleId, shown: &ExampleFlight, flights: &Flights) -> bool {
         ExampleFlight::Flight { silent: true, .. } => flights
             .example(shown)
             .is_some_and(|flown| flown.broken.is_empty() && !flown.judged.is_empty()),
-        ExampleFlight::Flight { silent: false, .. } => {
-            flights.example(shown).is_some_and(|flown| flown.keeps(rule))
+        ExampleFlight::Flight { scenario, silent: false, .. } => {
+            let is_right = find_scenario(scenario).is_some_and(|it| !it.breaks.contains(&rule));
+            is_right && flights.example(shown).is_some_and(|flown| flown.keeps(rule))
         }
         ExampleFlight::ChangedTrace { .. } => false,
         ExampleFlight::Test { .. } if correct_file_of(rule).is_some() => {

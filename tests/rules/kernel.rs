@@ -404,6 +404,7 @@ pub(crate) const FROM_A_FILE: &[(RuleId, &str)] = &[
     (RuleId::WT_LEAK_002, "leaks-lookaside-list"),
     (RuleId::WT_LEAK_003, "capture-leaves-thread"),
     (RuleId::WT_PAGED_001, "pageable-code-in-dpc"),
+    (RuleId::WT_REGISTER_001, "changes-mxcsr"),
     (RuleId::WT_STACK_001, "large-frame-in-ddi"),
 ];
 

@@ -317,7 +317,7 @@ impl Legal {
                     let name = format!("{} {flags:#x}", self.name);
                     // KMD-FLAGS-003: a primary has none of some flags.
                     let fits = |scenario: &&&Scenario| {
-                        !scenario.needs.contains(&"DxgkDdiDescribeAllocation")
+                        !scenario.needs.has_entry("DxgkDdiDescribeAllocation")
                             || flags & (EXCLUSIVE | Flag::Cached) == 0
                     };
                     let scenarios: Vec<_> = scenarios.iter().filter(fits).copied().collect();

@@ -9,7 +9,7 @@ use windtunnel::{FlightResult, HostKind, Outcome, SCENARIOS, Scenario, fly_with_
 
 /// Every scenario with a user-mode driver in it.
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
-    SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.needs.contains(&"OpenAdapter"))
+    SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.needs.has_entry("OpenAdapter"))
 }
 
 fn good_scenarios() -> impl Iterator<Item = &'static Scenario> {

@@ -2,8 +2,10 @@
 #![deny(unsafe_code)] // Modules that play applications allow it.
 
 pub mod application_calls;
+pub mod built;
 pub mod c_umd;
 pub mod command;
+pub mod damage;
 mod driver_file_inputs;
 mod effort;
 mod expected_surface;
@@ -15,6 +17,7 @@ pub mod memory_testbed;
 mod model;
 pub mod pages;
 mod pausable;
+pub mod racing;
 mod random_steps;
 pub mod raw_umd;
 mod recording_driver;
@@ -25,7 +28,9 @@ mod test_case;
 mod text_inputs;
 mod variant_driver;
 
-pub use driver_file_inputs::{load_as_image, read_as_driver_file};
+pub use driver_file_inputs::{
+    contained_panics, load_as_image, read_as_driver_file, read_as_symbol_file,
+};
 pub use effort::repeats;
 pub use expected_surface::Picture;
 pub use failing_driver::{Fault, Faulty};
@@ -37,16 +42,15 @@ pub use random_steps::{Rng, life};
 pub use recording_driver::{HookPoint, RecordingDriver};
 pub use shared_context_allocation_driver::SharedContextAllocationDriver;
 pub use test_case::{Case, Seen};
-pub use text_inputs::read_as_trace_and_steps;
+pub use text_inputs::{read_as_allow_file, read_as_trace_and_steps};
 pub use variant_driver::VariantDriver;
 
 use flight::{Event, Log, Passive, Spawner};
-use kernel::miniport::Generation;
 use kernel::{AdapterId, DriverSetup, Kernel};
 use std::sync::Arc;
 use verify::Verifier;
 use windtunnel::{
-    Driver, FlightResult, HostKind, PAGING_QUEUES, SCENARIOS, Scenario, find_scenario, fly_driver,
+    Driver, FlightResult, HostKind, PrivateData, SCENARIOS, Scenario, find_scenario, fly_driver,
 };
 
 /// Flies a driver through a scenario, both by name.
@@ -60,12 +64,10 @@ pub fn flown(driver: &str, scenario: &str, on: impl Into<HostKind>) -> FlightRes
 pub fn good_scenarios(driver: &str) -> Vec<&'static Scenario> {
     let listed = drivers::find(driver).unwrap_or_else(|| panic!("there is no driver {driver}"));
     let miniport = (listed.make)(&Arc::new(Log::silent())).miniport;
-    let mut offered = miniport.entry_points();
-    if miniport.generation() == Generation::Two {
-        offered.push(PAGING_QUEUES);
-    }
+    let (offered, kind) = (miniport.entry_points(), (miniport.kind(), miniport.generation()));
+    let data = PrivateData::BuiltIn;
     let good = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.breaks.is_empty());
-    good.filter(|scenario| scenario.needs.iter().all(|text| offered.contains(text))).collect()
+    good.filter(|scenario| scenario.needs.missing(&offered, kind, data).is_empty()).collect()
 }
 
 /// A kernel with a driver, for tests that are not scenarios.

@@ -1,7 +1,7 @@
 //! Arbitrary text: parsing never panics, and parsed text is written back unchanged.
 
 use crate::verified;
-use windtunnel::steps;
+use windtunnel::{AllowList, steps};
 
 /// Parses bytes as a trace and as steps. A valid trace is written back unchanged and judged,
 /// because a trace may come from anywhere; valid steps are written back unchanged. Returns whether
@@ -22,4 +22,13 @@ pub fn read_as_trace_and_steps(bytes: &[u8]) -> bool {
         assert_eq!(steps::read(&steps::write(parsed)).as_ref(), Ok(parsed), "{text}");
     }
     trace.is_ok() || steps.is_ok()
+}
+
+/// Parses bytes as an allow file. Returns whether it was one.
+pub fn read_as_allow_file(bytes: &[u8]) -> bool {
+    let read = AllowList::read(&String::from_utf8_lossy(bytes));
+    if let Err(error) = &read {
+        assert!(error.line >= 1 && !error.reason.is_empty(), "{error:?}");
+    }
+    read.is_ok()
 }

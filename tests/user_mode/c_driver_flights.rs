@@ -18,8 +18,7 @@ fn flown(umd: &Umd, below: &str, scenario: &'static Scenario, seed: u64) -> Flig
 #[test]
 fn the_good_c_driver_keeps_every_rule() {
     let umd = load(None);
-    let all =
-        SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.needs == ["OpenAdapter"]);
+    let all = SCENARIOS.iter().copied().flatten().filter(|scenario| scenario.needs_umd());
     let good: Vec<_> = all.filter(|scenario| scenario.breaks.is_empty()).collect();
     assert!(good.len() > 5, "these are all: {}", good.len());
     for scenario in good {

@@ -55,6 +55,10 @@ void NTAPI CaptureTimerDpc(PKDPC dpc, PVOID context, PVOID argument1, PVOID argu
     UNREFERENCED_PARAMETER(argument2);
     if (!capture->Running)
         return;
+#ifdef FLAW_TIMER_REARMS
+    KeSetTimer(&capture->Timer, (LARGE_INTEGER){.QuadPart = 0}, &capture->Dpc);
+    return;
+#endif
     clone = KsPinGetFirstCloneStreamPointer(capture->Pin);
     if (clone == NULL)
         return; /* No buffer is queued: the picture is lost. */

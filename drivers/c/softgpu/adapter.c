@@ -1,5 +1,6 @@
 /* The adapter: Plug and Play, power, queries and escapes. */
 #include "driver.h"
+#include "endless_flaws.h"
 #include "environment_flaws.h"
 #include "miniport.h"
 
@@ -73,6 +74,9 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
 #ifdef FLAW_RELEASES_UNOWNED_MUTEX
     KeInitializeMutex(&UnownedMutex, 0);
     KeReleaseMutex(&UnownedMutex, FALSE);
+#endif
+#ifdef FLAW_ENDLESS
+    BeginLoop(adapter);
 #endif
 #ifdef FLAW_LOCKS
     UseLocks();

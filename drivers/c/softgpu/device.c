@@ -31,6 +31,7 @@ PAGED NTSTATUS NTAPI SgDestroyDevice(HANDLE handle)
 #else
     FreeMemory(handle);
 #endif
+    FLAW_POINT(RETURN);
     return STATUS_SUCCESS;
 }
 

@@ -102,7 +102,13 @@ __attribute__((section("INIT"), noinline, unused)) static void FlawInitialize(vo
 }
 #endif
 
-#if FLAW_FAULT == 21
+/* An address that no processor has: the pattern of freed memory. */
+#define FLAW_WILD_ADDRESS 0x5a5a5a5a5a5a5a5aULL
+
+#if FLAW_FAULT == 11
+static void (*volatile FlawWildFunction)(void) __attribute__((unused)) =
+    (void (*)(void))FLAW_WILD_ADDRESS;
+#elif FLAW_FAULT == 21
 static volatile int FlawZero __attribute__((unused));
 #elif FLAW_FAULT == 28
 /* A return instruction, in memory that is no code. */
@@ -116,6 +122,10 @@ int kill(int, int);
 int pause(void);
 int close(int);
 int pthread_sigmask(int, const void *, void *);
+void pthread_exit(void *);
+ULONG_PTR pthread_self(void);
+int pthread_cancel(ULONG_PTR);
+int pthread_setcanceltype(int, int *);
 
 __attribute__((noinline, unused)) static void FlawBlockSignals(void)
 {
@@ -153,6 +163,36 @@ __attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
 #define FLAW_HAPPENS FlawWriteCode()
 #elif FLAW_FAULT == 9
 #define FLAW_HAPPENS FlawInitialize()
+#elif FLAW_FAULT == 10
+/* A model-specific register: the base of the local APIC. */
+#define FLAW_HAPPENS __asm__ volatile("wrmsr" : : "c"(0x1b), "a"(0), "d"(0))
+#elif FLAW_FAULT == 11
+#define FLAW_HAPPENS FlawWildFunction()
+#elif FLAW_FAULT == 12
+#define FLAW_HAPPENS __asm__ volatile("int $0x2d")
+#elif FLAW_FAULT == 13
+/* As with a stack that was overwritten. */
+#define FLAW_HAPPENS __asm__ volatile("pushq %0\n\tret" : : "r"(FLAW_WILD_ADDRESS) : "memory")
+#elif FLAW_FAULT == 14
+/* The control bits of MXCSR: rounds towards zero. */
+#define FLAW_HAPPENS \
+    ULONG control = 0x7f80; \
+    __asm__ volatile("ldmxcsr %0" : : "m"(control))
+#elif FLAW_FAULT == 15
+/* The x87 control word: 53 bits of precision. */
+#define FLAW_HAPPENS \
+    USHORT control = 0x27f; \
+    __asm__ volatile("fldcw %0" : : "m"(control))
+#elif FLAW_FAULT == 16
+#define FLAW_HAPPENS __asm__ volatile("fld1")
+#elif FLAW_FAULT == 17
+#define FLAW_HAPPENS __asm__ volatile("std")
+#elif FLAW_FAULT == 18
+/* A load of 16 bytes from an address that is no multiple of 16. */
+#define FLAW_HAPPENS \
+    UCHAR bytes[48] = {0}; \
+    ULONG_PTR misaligned = (((ULONG_PTR)bytes + 15) & ~(ULONG_PTR)15) + 8; \
+    __asm__ volatile("movaps (%0), %%xmm0" : : "r"(misaligned) : "xmm0", "memory")
 #elif FLAW_FAULT == 20
 /* getpid of Linux. */
 #define FLAW_HAPPENS __asm__ volatile("syscall" : : "a"(39) : "rcx", "r11", "memory")
@@ -166,7 +206,7 @@ __attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
 #define FLAW_HAPPENS (void)*(volatile int *)0xfffff80000001000ULL
 #elif FLAW_FAULT == 26
 /* The pattern of freed memory is no address. */
-#define FLAW_HAPPENS *(volatile int *)0x5a5a5a5a5a5a5a5aULL = 1
+#define FLAW_HAPPENS *(volatile int *)FLAW_WILD_ADDRESS = 1
 #elif FLAW_FAULT == 28
 #define FLAW_HAPPENS ((void (*)(void))FlawData)()
 #elif FLAW_FAULT == 29
@@ -190,6 +230,18 @@ __attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
 #define FLAW_HAPPENS \
     FlawCloseDescriptors(); \
     *(volatile int *)NULL = 1
+#elif FLAW_FAULT == 37
+#define FLAW_HAPPENS pthread_exit(NULL)
+#elif FLAW_FAULT == 38
+/* A cancelled thread ends in the next function of the C library that waits. */
+#define FLAW_HAPPENS \
+    pthread_cancel(pthread_self()); \
+    pause()
+#elif FLAW_FAULT == 39
+/* It ends at once: the type is asynchronous. */
+#define FLAW_HAPPENS \
+    pthread_setcanceltype(1, NULL); \
+    pthread_cancel(pthread_self())
 #elif FLAW_FAULT == 4
 #define FLAW_HAPPENS \
     for (;;) \
@@ -207,6 +259,11 @@ __attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
 #define FLAW_POINT_DDI FLAW_HAPPENS
 #else
 #define FLAW_POINT_DDI ((void)0)
+#endif
+#ifdef FLAW_IN_RETURN
+#define FLAW_POINT_RETURN FLAW_HAPPENS
+#else
+#define FLAW_POINT_RETURN ((void)0)
 #endif
 #ifdef FLAW_IN_ISR
 #define FLAW_POINT_ISR FLAW_HAPPENS

@@ -7,8 +7,12 @@
 #ifndef GPU_H
 #define GPU_H
 
+#ifdef ONE_NODE
+#define NODE_COUNT 1
+#else
 #define NODE_COUNT 2
-#define PAGING_NODE 1
+#endif
+#define PAGING_NODE (NODE_COUNT - 1)
 #define PACKET_COUNT 1024
 
 /* The segments, and their addresses in the GPU's address space. */

@@ -141,6 +141,16 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
     if (args->pDmaBuffer != NULL)
         (void)((volatile UCHAR *)args->pDmaBuffer)[-1];
 #endif
+#ifdef FLAW_PAGING_NEVER_ADVANCES
+    /* One command, which does nothing, and the whole operation again. */
+    if (args->DmaSize >= sizeof(command)) {
+        command.Operation = GpuFill;
+        RtlCopyMemory(args->pDmaBuffer, &command, sizeof(command));
+        private_data->End = (PUCHAR)args->pDmaBuffer + sizeof(command);
+        args->pDmaBuffer = private_data->End;
+        return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
+    }
+#endif
     if (args->DmaSize < sizeof(command))
         return STATUS_GRAPHICS_INSUFFICIENT_DMA_BUFFER;
     status = BuildCommand(args, &command, &written);

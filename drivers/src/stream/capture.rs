@@ -41,6 +41,8 @@ pub struct Capture {
     watch: Option<Box<Watch>>,
     /// Clones are not locked while they wait, so their frames can be cancelled.
     unlocks_clones: bool,
+    /// Whether frames that are shorter than a picture stay empty.
+    skips_short_frames: bool,
     /// The descriptor that the driver returns.
     pub(crate) descriptor: DeviceDescriptor,
 }
@@ -141,6 +143,7 @@ impl Capture {
             hook,
             watch: None,
             unlocks_clones: false,
+            skips_short_frames: false,
             descriptor: descriptor(from),
         }
     }
@@ -148,6 +151,12 @@ impl Capture {
     /// The good source with clones that are not locked while they wait.
     pub(crate) fn unlocking(mut self) -> Self {
         self.unlocks_clones = true;
+        self
+    }
+
+    /// The good source, which leaves frames empty that are shorter than a picture.
+    pub(crate) fn skipping_short_frames(mut self) -> Self {
+        self.skips_short_frames = true;
         self
     }
 
@@ -200,7 +209,10 @@ impl Capture {
         };
         let services = self.services()?;
         // Frames of another allocator may be smaller than requested.
-        let used = services.pointer_view(pointer)?.bytes.min(BYTES);
+        let used = match services.pointer_view(pointer)?.bytes {
+            bytes if bytes < BYTES && self.skips_short_frames => return Ok(()),
+            bytes => bytes.min(BYTES),
+        };
         let mut picture = picture(number)[..used as usize].to_vec();
         if let Some(last) = picture.last_mut().filter(|_| wrong) {
             *last ^= 0xff;

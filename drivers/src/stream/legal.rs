@@ -37,6 +37,8 @@ pub const LEGAL: &[LegalStream] = legal! {
         || hooked(processes_later);
     "unlocks-clones" "does not lock its clones while they wait"
         || Arc::new(Capture::with(FrameSource::Own, |_, _, _| Ok(())).unlocking());
+    "skips-short-frames" "leaves frames empty that are shorter than a picture"
+        || Arc::new(Capture::new().skipping_short_frames());
     "reschedules-timeouts" "cancels and schedules a timeout of its leading edge in each call"
         || hooked(reschedules_timeouts);
     "waits-in-start" "waits in its start and stop routines" || hooked(waits_in_start);

@@ -24,6 +24,8 @@ enum Port {
     Dxgkrnl,
     /// It imports functions of `ks.sys`.
     Ks,
+    /// It imports a function of this library, of another kind of driver; only its image is built.
+    Other(&'static str),
 }
 
 /// The drivers of the software GPU share the files of this folder.
@@ -47,8 +49,26 @@ const DRIVERS: &[(&str, Port)] = &[
 const VARIANTS: &[(&str, &str, Port, &[&str])] = &[
     // It takes no private data.
     ("plain", "compute", Port::Displib, &["NO_PRIVATE_DATA"]),
+    // Its GPU has one node.
+    ("single", "compute", Port::Displib, &["ONE_NODE"]),
+    ("single-render", "render", Port::Dxgkrnl, &["ONE_NODE"]),
     // It executes packets with allocation lists only.
     ("lists", "compute", Port::Displib, &["NO_SUBMIT_COMMAND_VIRTUAL"]),
+    // These are of kinds that are not flown.
+    ("network", "other", Port::Other("ndis"), &["REGISTERS=NdisMRegisterMiniportDriver"]),
+    ("framework", "other", Port::Other("wdfldr"), &["REGISTERS=WdfVersionBind"]),
+    ("storage", "other", Port::Other("storport"), &["REGISTERS=StorPortInitialize"]),
+    ("minifilter", "other", Port::Other("fltmgr"), &["REGISTERS=FltRegisterFilter"]),
+    ("hal-only", "other", Port::Other("hal"), &["REGISTERS=HalAllocateHardwareCounters"]),
+];
+
+/// The libraries of other kinds of drivers: the name, the module, and the function that is imported.
+const OTHER_LIBRARIES: [(&str, &str, &str); 5] = [
+    ("ndis", "NDIS.SYS", "NdisMRegisterMiniportDriver"),
+    ("wdfldr", "WDFLDR.SYS", "WdfVersionBind"),
+    ("storport", "storport.sys", "StorPortInitialize"),
+    ("fltmgr", "FLTMGR.SYS", "FltRegisterFilter"),
+    ("hal", "HAL.dll", "HalAllocateHardwareCounters"),
 ];
 
 /// The two forms of a driver.
@@ -196,7 +216,8 @@ impl Job {
     /// A correct driver.
     fn new(name: &str, base: &'static str, port: Port, defines: &[&str]) -> Self {
         let defines = defines.iter().map(|define| (*define).to_owned()).collect();
-        Self { name: name.to_owned(), base, port, defines, is_bad: false, forms: forms("") }
+        let forms = forms(if matches!(port, Port::Other(_)) { "sys" } else { "" });
+        Self { name: name.to_owned(), base, port, defines, is_bad: false, forms }
     }
 }
 
@@ -297,7 +318,8 @@ impl Builder {
             ("ks", "ks.sys", ks),
             ("dxgkrnl", "dxgkrnl.sys", dxgk.map(str::to_owned).into()),
         ];
-        for (name, module, names) in libraries {
+        let other = |(name, module, function)| (name, module, [str::to_owned(function)].into());
+        for (name, module, names) in libraries.into_iter().chain(OTHER_LIBRARIES.map(other)) {
             let library = self.out.join(format!("{name}.lib"));
             let mut text = format!("LIBRARY {module}\nEXPORTS\n");
             for name in names {
@@ -360,11 +382,13 @@ impl Builder {
         Ok(count + 1)
     }
 
-    /// Compiles a file, or finds the object of the correct driver if no flaw is in the file.
+    /// Compiles a file, or finds the object of the correct driver if no flaw is in the file. A
+    /// variant compiles all its files: a header may mention its defines.
     fn object(&self, job: &Job, form: Form, file: &Path) -> Result<(PathBuf, bool), String> {
         let text =
             fs::read_to_string(file).map_err(|reason| format!("{}: {reason}", file.display()))?;
-        let flawed = has_flaw(&text, job);
+        let is_variant = !job.is_bad && !job.defines.is_empty();
+        let flawed = is_variant || has_flaw(&text, job);
         let form_name = if form == Form::Image { "image" } else { "so" };
         let of = if flawed { &job.name } else { job.base };
         let folder = self.out.join("obj").join(of).join(form_name);
@@ -403,6 +427,7 @@ impl Builder {
             Port::Displib => (),
             Port::Dxgkrnl => _ = link.arg(self.out.join("dxgkrnl.lib")),
             Port::Ks => _ = link.arg(self.out.join("ks.lib")),
+            Port::Other(name) => _ = link.arg(self.out.join(format!("{name}.lib"))),
         }
         link
     }

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 const SECONDS: u32 = 120;
 
 /// The targets that must find nothing.
-const TARGETS: [&str; 4] = ["thunk", "lives", "texts", "images"];
+const TARGETS: [&str; 5] = ["thunk", "lives", "texts", "images", "symbols"];
 
 /// The target triple, which the sanitizer flag requires.
 const MACHINE: &str = "x86_64-unknown-linux-gnu";
@@ -42,7 +42,11 @@ fn fuzzer(name: &str, seconds: u32) -> Result<Command, String> {
     fuzz.args(Some(kept).filter(|path| path.exists()));
     fuzz.arg("--").arg(format!("-max_total_time={seconds}")).arg("-verbosity=0");
     fuzz.arg(format!("-artifact_prefix={}/", work.display()));
-    let length = if name == "images" { 4096 } else { 400 };
+    let length = match name {
+        "images" => 4096,
+        "symbols" => 100_000, // The smallest PDB that a linker writes has 80 KB.
+        _ => 400,
+    };
     fuzz.args(["-len_control=0", &format!("-max_len={length}"), "-print_final_stats=1"]);
     fuzz.env("RUSTC_BOOTSTRAP", "1");
     Ok(fuzz)
@@ -104,6 +108,26 @@ fn expect(told: &Output, what: &str, words: &str) -> Result<(), String> {
     }
     println!("{what} was found: {words}");
     Ok(())
+}
+
+/// The hostile calls of a long run.
+pub(crate) const CALLS: u64 = 50_000_000;
+
+/// Makes hostile calls of the C library, in a process and through a server.
+pub(crate) fn hostile(calls: u64) -> Result<(), String> {
+    let mut tests = cargo(&["test", "--workspace", "--test", "command", "--"]);
+    tests.args(["hostile_calls::", "--nocapture", "--test-threads", "1"]);
+    run(tests.env("WINDTUNNEL_HOSTILE_CALLS", calls.to_string()))
+}
+
+/// The damaged files of the long tests.
+pub(crate) const DAMAGED_FILES: u64 = 10_000;
+
+/// Reads damaged files: drivers, their symbols, steps and allow files.
+pub(crate) fn damage(files: u64) -> Result<(), String> {
+    let mut tests = cargo(&["test", "--workspace", "--test", "command", "--"]);
+    tests.args(["--exact", "damaged::damaged_files_are_read_or_refused", "--nocapture"]);
+    run(tests.env("WINDTUNNEL_DAMAGED_FILES", files.to_string()))
 }
 
 /// The flights of the long tests.

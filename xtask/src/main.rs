@@ -3,9 +3,11 @@
 //! instructions, `cargo xtask docs` the pages that are made from code or quote a trace,
 //! `cargo xtask bench-page` the tables of the benchmarks, which `cargo xtask bench` prints,
 //! `cargo xtask headers` the C headers;
-//! `cargo xtask drivers` builds the C drivers, `cargo xtask faults` flies deliberate faults of all
-//! kinds of drivers, `cargo xtask soak` thousands of random ones; `cargo xtask churn`
-//! creates and destroys allocations while a million are alive; `cargo xtask install` puts the command
+//! `cargo xtask drivers` builds the C drivers and the programs that tests run, `cargo xtask faults`
+//! flies deliberate faults of all kinds of drivers, `cargo xtask damage` reads damaged files,
+//! `cargo xtask soak` flies thousands of random drivers; `cargo xtask churn` creates and destroys
+//! allocations while a million are alive, `cargo xtask hostile` makes millions of random calls;
+//! `cargo xtask install` puts the command
 //! and the C library somewhere; `cargo xtask mutants` counts which changes of our own code the tests notice;
 //! `cargo xtask measure` counts what the project wants less of.
 #![forbid(unsafe_code)]
@@ -29,8 +31,10 @@ mod tally;
 mod test;
 mod times;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::SystemTime;
 
 const HELP: &str = "\
 cargo xtask test    checks formatting and lints, runs every test, prints a total and the time of
@@ -51,9 +55,13 @@ cargo xtask bench-page [--quick]
                     with --quick it measures for seconds and prints them
 cargo xtask headers rewrites the C headers
 cargo xtask drivers builds the C drivers, as images for Windows and as shared objects, in
-                    target/drivers
+                    target/drivers, and the programs that tests run
 cargo xtask faults  flies deliberate faults of images, shared objects, user-mode drivers, tables and
                     Rust drivers, and prints how many are contained and named; a part of test
+cargo xtask damage [--files N]
+                    reads damaged drivers, symbol files, steps and allow files, 10000 or N, in
+                    processes with little memory, and gives a part of them to the whole command;
+                    a part of test --long, and for some hundred files of test
 cargo xtask soak [--flights N]
                     flies random bad drivers from one process, 10000 or N times, and compares its
                     memory at the start and at the end; a part of test --long
@@ -61,6 +69,11 @@ cargo xtask churn [--alive N] [--threads N] [--seconds N] [--pairs N]
                     creates and destroys allocations through the C library while a million are
                     alive, on eight threads, for a minute with checks off and for one with the
                     verifier on; fails if its memory grows or an object is left alive
+cargo xtask hostile [--calls N]
+                    makes random calls of every exported function of the C library, 50000000 or N:
+                    in a process with threads, signals, cancellations and forks, and through a
+                    server beside a client that checks its bytes; fails if a call crashes, does
+                    not return or is an internal error, or if memory grows; a part of test --long
 cargo xtask install --prefix DIR
                     builds and installs the command, and the C library with headers and a
                     pkg-config file";
@@ -79,14 +92,17 @@ const FLAGS: &[(&str, &[&str])] = &[
     ("headers", &[]),
     ("drivers", &[]),
     ("faults", &[]),
+    ("damage", &["--files"]),
     ("soak", &["--flights"]),
     ("churn", &["--alive", "--threads", "--seconds", "--pairs"]),
+    ("hostile", &["--calls"]),
     ("install", &["--prefix"]),
     ("measure", &["--json"]),
 ];
 
 /// The flags that a number follows.
-const NUMBERS: &[&str] = &["--flights", "--alive", "--threads", "--seconds", "--pairs"];
+const NUMBERS: &[&str] =
+    &["--files", "--flights", "--alive", "--threads", "--seconds", "--pairs", "--calls"];
 
 /// The exit status for arguments that are not understood.
 const USAGE_STATUS: u8 = 2;
@@ -138,13 +154,22 @@ fn main() -> ExitCode {
         Some("bench") => bench_page::bench(&arguments[1..]),
         Some("bench-page") => bench_page::run(arguments.len() > 1),
         Some("headers") => headers::run(),
-        Some("drivers") => drivers::run(),
-        Some("faults") => drivers::run().and_then(|()| test::faults()),
+        Some("drivers") => build_for_tests(drivers::run),
+        Some("faults") => build_for_tests(drivers::run).and_then(|()| test::faults()),
+        Some("damage") => {
+            let count = arguments.get(2).and_then(|count| count.parse().ok());
+            build_for_tests(drivers::run)
+                .and_then(|()| long::damage(count.unwrap_or(long::DAMAGED_FILES)))
+        }
         Some("soak") => {
             let count = arguments.get(2).and_then(|count| count.parse().ok());
             long::soak(count.unwrap_or(long::FLIGHTS))
         }
         Some("churn") => churn::run(&arguments[1..]),
+        Some("hostile") => {
+            let calls = arguments.get(2).and_then(|calls| calls.parse().ok());
+            long::hostile(calls.unwrap_or(long::CALLS))
+        }
         Some("install") => install::run(),
         Some("measure") => measure::run(),
         Some("mutants") => mutants::run(),
@@ -169,9 +194,22 @@ fn main() -> ExitCode {
 /// Runs modules of the test program `command` with `WINDTUNNEL_BLESS`: they write the files that
 /// they would otherwise compare.
 fn rewrite(modules: &[&str]) -> Result<(), String> {
-    let mut cargo = cargo(&["test", "--package", "windtunnel-tests", "--test", "command", "--"]);
+    build_for_tests(drivers::run)?;
+    let mut cargo = cargo(&["test", "--workspace", "--test", "command", "--"]);
     cargo.args(modules.iter().map(|module| format!("{module}::")));
     run(cargo.env("WINDTUNNEL_BLESS", "1"))
+}
+
+/// Builds what tests run and do not build, as `tests/src/built.rs` expects it: the C drivers, the
+/// command and the programs that measure. The features of the packages are those of
+/// `cargo test --workspace`, so that nothing is built twice.
+fn build_for_tests(drivers: fn() -> Result<(), String>) -> Result<(), String> {
+    let (stamp, started) = (target().join("built-for-tests"), SystemTime::now());
+    drivers()?;
+    let programs = ["windtunnel", "bench", "churn"].iter().flat_map(|name| ["--bin", name]);
+    run(cargo(&["build", "--workspace"]).args(programs))?;
+    let written = File::create(&stamp).and_then(|file| file.set_modified(started));
+    written.map_err(|reason| format!("{}: {reason}", stamp.display()))
 }
 
 /// Builds the command and the C library for release, and these programs that measure. One command:

@@ -2,10 +2,11 @@
 
 use crate::times::Times;
 use crate::{
-    build_release, cargo, churn, count as instructions, drivers, install, judged, long, measure,
-    mutants, root, run as done, sources, tally, target,
+    build_for_tests, build_release, cargo, churn, count as instructions, drivers, install, judged,
+    long, measure, mutants, root, run as done, sources, tally, target,
 };
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// The step that flies deliberate faults.
@@ -20,7 +21,7 @@ const TIMED_RUNNER: &str = r#"target."cfg(all())".runner = ["env", "RUSTC_BOOTST
 
 /// Flies deliberate faults of drivers, and prints the table of what was contained and named.
 pub(crate) fn faults() -> Result<(), String> {
-    let mut tests = cargo(&["test", "--package", "windtunnel-tests", "--test", "command", "--"]);
+    let mut tests = cargo(&["test", "--workspace", "--test", "command", "--"]);
     done(tests.args([FAULTS_MODULE, "--nocapture"]))
 }
 
@@ -44,13 +45,14 @@ fn run_steps(times: &mut Times) -> Result<Total, String> {
     for (tool, component) in [("fmt", "rustfmt"), ("clippy", "clippy")] {
         install(tool, component)?;
     }
-    for program in ["gcc", "g++", "pkg-config"] {
+    for program in ["gcc", "g++", "pkg-config", "gdb"] {
         install_program(program)?;
     }
-    times.begin("the C drivers");
-    drivers::install_and_run()?;
     times.begin("formatting");
     done(&mut cargo(&["fmt", "--all", "--check"]))?;
+    times.begin("the C drivers and the programs that tests run");
+    build_for_tests(drivers::install_and_run)?;
+    install_sanitizer()?;
     times.begin("lints");
     done(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))?;
     times.begin("documentation");
@@ -220,4 +222,22 @@ fn install_program(name: &str) -> Result<(), String> {
     }
     println!("{name} is missing: installing it with apt-get");
     done(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", name]))
+}
+
+/// Installs clang's runtime of `AddressSanitizer` if it is missing, and prints that first.
+fn install_sanitizer() -> Result<(), String> {
+    let answer = |argument: &str| {
+        let output = Command::new("clang").arg(argument).output();
+        let output = output.map_err(|reason| format!("clang did not start: {reason}"))?;
+        Ok::<_, String>(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    // The name alone if there is no such file.
+    let runtime = answer("-print-file-name=libclang_rt.asan-x86_64.so")?;
+    if Path::new(&runtime).exists() {
+        return Ok(());
+    }
+    let version = answer("-dumpversion")?;
+    let package = format!("libclang-rt-{}-dev", version.split('.').next().unwrap_or_default());
+    println!("{package} is missing: installing it with apt-get");
+    done(Command::new("apt-get").args(["install", "--yes", "--no-install-recommends", &package]))
 }

@@ -282,7 +282,7 @@ fn define(text: &mut String, definition: &Definition) {
             }
             line(text, format_args!("}};"));
         }
-        Definition::Flags { name, bits } => flags(text, name, bits),
+        Definition::Flags { name, bits, numbers } => flags(text, name, bits, *numbers),
         // Neither is in a header of user mode.
         Definition::Union { .. } | Definition::Guid { .. } => (),
         Definition::Struct { name, members, packing } => {
@@ -317,8 +317,9 @@ fn member(text: &mut String, it: &Member) {
     line(text, format_args!("    }};"));
 }
 
-/// Flags as bits and as a number. Bits without a name are reserved.
-pub(super) fn flags(text: &mut String, name: &str, bits: &[(String, u32)]) {
+/// Flags as bits and as a number. Bits without a name are reserved, and no bits of a number of 64 bits
+/// have its type, which C does not know.
+pub(super) fn flags(text: &mut String, name: &str, bits: &[(String, u32)], numbers: u32) {
     line(text, format_args!("\nstruct _{name} {{\n    union {{\n        struct {{"));
     let (mut next, mut reserved) = (0, 0);
     let mut reserve = |text: &mut String, count: u32| {
@@ -334,7 +335,11 @@ pub(super) fn flags(text: &mut String, name: &str, bits: &[(String, u32)]) {
         next = bit + 1;
     }
     reserve(text, 32 - next);
-    line(text, format_args!("        }};\n        UINT Value;\n    }};\n}};"));
+    for _ in 1..numbers {
+        reserve(text, 32);
+    }
+    let number = if numbers > 1 { "uint64_t" } else { "UINT" };
+    line(text, format_args!("        }};\n        {number} Value;\n    }};\n}};"));
 }
 
 fn check(text: &mut String, name: &str, layout: &Layout) {

@@ -368,7 +368,7 @@ impl Definitions {
                     format_args!("}} {name};\nWINDTUNNEL_ASSERT(sizeof({name}) == 4);"),
                 );
             }
-            Definition::Flags { bits, .. } => flags(&mut text, name, bits),
+            Definition::Flags { bits, numbers, .. } => flags(&mut text, name, bits, *numbers),
             Definition::Table { slots, .. } => self.table(&mut text, name, slots),
             Definition::Struct { members, packing, .. } => {
                 self.structure(&mut text, name, members, packing);

@@ -48,10 +48,11 @@ pub(super) enum Definition {
         name: String,
         slots: Vec<(String, String)>,
     },
-    /// A set of flags, each with its bit.
+    /// A set of flags in numbers of 32 bits, each with its bit.
     Flags {
         name: String,
         bits: Vec<(String, u32)>,
+        numbers: u32,
     },
     Values {
         name: String,
@@ -296,12 +297,14 @@ impl File {
                 let offsets = pairs(&words[3..], ":");
                 self.layouts.insert(subject, Layout { size, offsets });
             }
-            "flags" => {
+            "flags" | "flags64" => {
                 let bit = |(flag, bit): (String, String)| (flag, bit.parse().unwrap_or(0));
                 let bits = pairs(&words[1..], ":").into_iter().map(bit).collect();
-                let (size, offsets) = ("4".to_owned(), vec![("Value".into(), "0".into())]);
+                let numbers = if name == "flags64" { 2 } else { 1 };
+                let offsets = vec![("Value".into(), "0".into())];
+                let size = (numbers * 4).to_string();
                 self.layouts.insert(subject.clone(), Layout { size, offsets });
-                self.items.push(Definition::Flags { name: subject, bits });
+                self.items.push(Definition::Flags { name: subject, bits, numbers });
             }
             "values" => {
                 let values = pairs(&words[1..], "=");

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How often a rule is logged as broken at one place, one event for each breach.
@@ -24,6 +25,9 @@ const MAX_BREACHES: u64 = 1000;
 
 /// How many sentences of one rule at one place are counted apart.
 const MAX_MESSAGES: usize = 16;
+
+/// How many events that were read stay in memory, at least: an internal error shows them.
+const RECENT_EVENTS: usize = 16;
 
 /// Reads each event as it is logged, under the log's lock. It must not log.
 pub trait EventSink: Send + Sync + UnwindSafe + RefUnwindSafe {
@@ -77,6 +81,8 @@ struct LogState {
     full_chunks: VecDeque<EventChunk>,
     /// The last events.
     chunk: EventChunk,
+    /// The chunks that were read last, the oldest first: as few as have [`RECENT_EVENTS`] events.
+    recent: VecDeque<Arc<EventChunk>>,
     pointers: FastMap<usize, PointerEntry>,
     free_numbers: Vec<u32>,
     breaches: BTreeMap<BreachPlace, Breaches>,
@@ -125,9 +131,24 @@ impl LogState {
         Kind::DriverPointer.subject(number)
     }
 
-    /// The events that were not taken out.
+    /// The events that were read last, then those that were not taken out.
     fn events(&self) -> impl DoubleEndedIterator<Item = &Event> {
-        self.full_chunks.iter().chain([&self.chunk]).flat_map(EventChunk::events)
+        let recent = self.recent.iter().map(|chunk| &**chunk);
+        recent.chain(&self.full_chunks).chain([&self.chunk]).flat_map(EventChunk::events)
+    }
+
+    /// Keeps a chunk that is being read, and drops older ones that are not needed for
+    /// [`RECENT_EVENTS`].
+    fn keep_recent(&mut self, chunk: Arc<EventChunk>) {
+        self.recent.push_back(chunk);
+        let mut count: usize = self.recent.iter().map(|chunk| chunk.events().len()).sum();
+        while let Some(oldest) = self.recent.front() {
+            count -= oldest.events().len();
+            if count < RECENT_EVENTS {
+                return;
+            }
+            self.recent.pop_front();
+        }
     }
 }
 
@@ -404,8 +425,8 @@ impl Log {
     }
 
     /// Takes out the events since the last call and shows them to an observer, in order. It may log.
-    /// Chunk by chunk, the memory of events that were read is freed, so a log that is read now and
-    /// then does not grow.
+    /// Chunk by chunk, the memory of events that were read is freed, but for the last few
+    /// ([`Log::last_events`]), so a log that is read now and then does not grow.
     pub fn read(&self, mut observe: impl FnMut(&Event)) {
         self.read_chunks(|events| events.iter().for_each(&mut observe));
     }
@@ -418,7 +439,11 @@ impl Log {
             let chunk = {
                 let inner = &mut *self.inner();
                 let full = inner.full_chunks.pop_front();
-                full.unwrap_or_else(|| std::mem::take(&mut inner.chunk))
+                let chunk = Arc::new(full.unwrap_or_else(|| std::mem::take(&mut inner.chunk)));
+                if !chunk.events().is_empty() {
+                    inner.keep_recent(chunk.clone());
+                }
+                chunk
             };
             observe(chunk.events());
             let is_done = chunk.events().last().is_none_or(|event| event.seq >= last);
@@ -433,7 +458,8 @@ impl Log {
         self.inner().last
     }
 
-    /// The last events that were not taken out, at most `count` of them; they stay in the log.
+    /// The last events, at most `count` of them: those that were not taken out, and the last that were
+    /// read by [`Log::read`]. They stay in the log.
     pub fn last_events(&self, count: usize) -> Vec<Event> {
         let inner = self.inner();
         let mut events: Vec<Event> = inner.events().rev().take(count).cloned().collect();
@@ -596,10 +622,24 @@ mod tests {
         }
         let many = 5 * CHUNK as u64 + 3;
         emit(many);
-        assert_eq!(log.last_events(usize::MAX).len() as u64, many);
+        let recent = log.last_events(usize::MAX).len() as u64 - many;
+        assert!((RECENT_EVENTS as u64..CHUNK as u64 + RECENT_EVENTS as u64).contains(&recent));
         assert!(numbers(&log.take()).into_iter().eq(next..next + many));
         log.read(|event| panic!("{event} was taken out before"));
         assert!(log.take().is_empty());
+    }
+
+    #[test]
+    fn the_last_events_are_known_after_and_while_they_are_read() {
+        let log = Log::new();
+        let numbers = || log.last_events(3).iter().map(|event| event.seq).collect::<Vec<_>>();
+        for round in 1..100_u64 {
+            log.emit(Subject::RUN, || EventKind::ViewIdle {});
+            let expected: Vec<u64> = (1.max(round.saturating_sub(2))..=round).collect();
+            log.read(|_| assert_eq!(numbers(), expected));
+            assert_eq!(numbers(), expected);
+            assert!(log.inner().recent.len() <= RECENT_EVENTS);
+        }
     }
 
     #[test]

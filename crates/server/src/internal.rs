@@ -57,9 +57,8 @@ fn print(error: &InternalError) {
         "windtunnel: {error}\nwindtunnel: this is a bug of Windtunnel, not of its client; \
          {what_ends}\n"
     );
-    let events = hosted_kernel::running().map(|kernel| kernel.log().take());
-    let events = events.unwrap_or_default();
-    for event in &events[events.len().saturating_sub(LAST_EVENTS)..] {
+    let events = hosted_kernel::running().map(|kernel| kernel.log().last_events(LAST_EVENTS));
+    for event in events.unwrap_or_default() {
         // Writing to a String does not fail.
         let _ = writeln!(text, "  {event}");
     }

@@ -5,15 +5,12 @@
 //! that mention one of its defines are compiled again.
 
 use crate::{announce, root, run as done, target};
-use std::collections::BTreeSet;
+pub(crate) use cc::Form;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
-
-/// The programs that are needed, with the Debian package of each.
-const TOOLS: &[(&str, &str)] = &[("clang", "clang"), ("lld-link", "lld"), ("llvm-dlltool", "llvm")];
 
 /// How a driver reaches its port driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,40 +68,12 @@ const OTHER_LIBRARIES: [(&str, &str, &str); 5] = [
     ("hal", "HAL.dll", "HalAllocateHardwareCounters"),
 ];
 
-/// The two forms of a driver.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    Image,
-    SharedObject,
-}
-
-impl Form {
-    /// The extension of its file.
-    pub(crate) fn extension(self) -> &'static str {
-        match self {
-            Form::Image => "sys",
-            Form::SharedObject => "so",
-        }
-    }
-}
-
-const IMAGE_FLAGS: &[&str] = &[
-    "--target=x86_64-pc-windows-msvc",
-    "-fms-extensions",
-    "-g",
-    "-gcodeview",
-    "-fasynchronous-unwind-tables",
-    "-fstack-protector-strong",
-    "-fms-compatibility-version=19.29",
-];
 const SHARED_OBJECT_FLAGS: &[&str] =
     &["-fPIC", "-fshort-wchar", "-g", "-fvisibility=hidden", "-fno-stack-protector"];
 const COMMON_FLAGS: &[&str] = &[
     "-c",
     "-std=gnu11",
     "-O1",
-    "-ffreestanding",
-    "-fno-omit-frame-pointer",
     "-Wall",
     "-Wextra",
     "-Werror",
@@ -112,15 +81,9 @@ const COMMON_FLAGS: &[&str] = &[
     "-Wno-four-char-constants",
 ];
 
-/// Variables of the kernel.
-const VARIABLES: [&str; 1] = ["PsThreadType"];
-
-/// Compiler flags that make a driver part of the kernel: no vector registers are saved there.
-const KERNEL_FLAGS: &[&str] = &["-mno-implicit-float"];
-
 /// Builds all drivers that are not up to date.
 pub(crate) fn run() -> Result<(), String> {
-    let missing = missing_packages();
+    let missing = cc::missing_packages();
     if !missing.is_empty() {
         return Err(format!(
             "the C drivers need the packages {} (apt-get install {})",
@@ -133,7 +96,7 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Installs the packages that are missing, says so, and builds.
 pub(crate) fn install_and_run() -> Result<(), String> {
-    let missing = missing_packages();
+    let missing = cc::missing_packages();
     if !missing.is_empty() {
         println!("{} is missing: installing it with apt-get", missing.join(", "));
         let mut install = Command::new("apt-get");
@@ -141,12 +104,6 @@ pub(crate) fn install_and_run() -> Result<(), String> {
         done(install.args(&missing))?;
     }
     build()
-}
-
-/// The packages of the tools that do not start.
-fn missing_packages() -> Vec<&'static str> {
-    let there = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
-    TOOLS.iter().filter(|(tool, _)| !there(tool)).map(|(_, package)| *package).collect()
 }
 
 fn build() -> Result<(), String> {
@@ -301,42 +258,11 @@ impl Builder {
         Ok(Self { out, headers, changed })
     }
 
-    /// Makes an import library for each port driver, from the functions that the headers declare.
+    /// Makes an import library for each port driver, and those of other kinds of drivers.
     fn import_libraries(&self) -> Result<(), String> {
-        let header = |name: &str| {
-            let path = self.headers.join(name);
-            fs::read_to_string(&path).map_err(|reason| format!("{}: {reason}", path.display()))
-        };
-        let mut kernel = imports(&header("wdm.h")?, &["NTKERNELAPI", "NTSYSAPI"]);
-        let c = ["memcpy", "memmove", "memset", "memcmp", "__C_specific_handler", "__chkstk"];
-        kernel.extend(c.map(str::to_owned));
-        kernel.extend(VARIABLES.map(str::to_owned));
-        let ks = imports(&header("ks.h")?, &["KSDDKAPI"]);
-        let dxgk = ["DxgkInitialize", "DxgkInitializeDisplayOnlyDriver", "DxgkUnInitialize"];
-        let libraries = [
-            ("ntoskrnl", "ntoskrnl.exe", kernel),
-            ("ks", "ks.sys", ks),
-            ("dxgkrnl", "dxgkrnl.sys", dxgk.map(str::to_owned).into()),
-        ];
         let other = |(name, module, function)| (name, module, [str::to_owned(function)].into());
-        for (name, module, names) in libraries.into_iter().chain(OTHER_LIBRARIES.map(other)) {
-            let library = self.out.join(format!("{name}.lib"));
-            let mut text = format!("LIBRARY {module}\nEXPORTS\n");
-            for name in names {
-                let constant = if VARIABLES.contains(&&*name) { " CONSTANT" } else { "" };
-                text.extend(["    ", &name, constant, "\n"]);
-            }
-            let definitions = self.out.join(format!("{name}.def"));
-            let old = fs::read_to_string(&definitions).unwrap_or_default();
-            if old == text && library.exists() {
-                continue;
-            }
-            write(&definitions, &text)?;
-            let mut tool = Command::new("llvm-dlltool");
-            tool.args(["-m", "i386:x86-64", "-d"]).arg(&definitions).arg("-l").arg(&library);
-            quietly(&mut tool)?;
-        }
-        Ok(())
+        let kit = cc::Kit { headers: self.headers.clone(), runtime: root().join("drivers/c") };
+        cc::import_libraries(&kit, &self.out, &OTHER_LIBRARIES.map(other))
     }
 
     /// Builds a driver in its forms. Returns the number of files that were built.
@@ -377,7 +303,7 @@ impl Builder {
         }
         quietly(&mut match form {
             Form::Image => self.link_image(job, &out, &objects),
-            Form::SharedObject => link_shared_object(job, &out, &objects),
+            Form::SharedObject => cc::link_shared_object(&out, &objects),
         })?;
         Ok(count + 1)
     }
@@ -405,8 +331,8 @@ impl Builder {
             return Ok((object, false));
         }
         let mut clang = Command::new("clang");
-        clang.args(COMMON_FLAGS).args(KERNEL_FLAGS);
-        clang.args(if form == Form::Image { IMAGE_FLAGS } else { SHARED_OBJECT_FLAGS });
+        clang.args(COMMON_FLAGS).args(cc::KERNEL_FLAGS);
+        clang.args(if form == Form::Image { cc::IMAGE_FLAGS } else { SHARED_OBJECT_FLAGS });
         clang.arg("-I").arg(&self.headers);
         clang.arg("-I").arg(source(job.base)).arg("-I").arg(source(SHARED));
         if flawed {
@@ -417,19 +343,15 @@ impl Builder {
     }
 
     fn link_image(&self, job: &Job, out: &Path, objects: &[PathBuf]) -> Command {
-        let mut link = Command::new("lld-link");
-        link.args(["/driver", "/subsystem:native", "/entry:GsDriverEntry", "/nodefaultlib"]);
-        link.args(["/dynamicbase", "/debug", "/section:INIT,ERD"]);
-        link.arg(format!("/out:{}", out.display()));
-        link.arg(format!("/pdb:{}", out.with_extension("pdb").display()));
-        link.args(objects).arg(self.out.join("ntoskrnl.lib"));
+        let library = |name: &str| self.out.join(format!("{name}.lib"));
+        let mut libraries = vec![library("ntoskrnl")];
         match job.port {
             Port::Displib => (),
-            Port::Dxgkrnl => _ = link.arg(self.out.join("dxgkrnl.lib")),
-            Port::Ks => _ = link.arg(self.out.join("ks.lib")),
-            Port::Other(name) => _ = link.arg(self.out.join(format!("{name}.lib"))),
+            Port::Dxgkrnl => libraries.push(library("dxgkrnl")),
+            Port::Ks => libraries.push(library("ks")),
+            Port::Other(name) => libraries.push(library(name)),
         }
-        link
+        cc::link_image(out, objects, &libraries)
     }
 }
 
@@ -440,30 +362,6 @@ fn has_flaw(text: &str, job: &Job) -> bool {
         let point = format!("FLAW_POINT({})", name.trim_start_matches("FLAW_IN_"));
         text.contains(name) || text.contains(&point)
     })
-}
-
-/// The undefined symbols of a shared object are its imports: the host resolves them.
-fn link_shared_object(job: &Job, out: &Path, objects: &[PathBuf]) -> Command {
-    let mut link = Command::new("clang");
-    link.args(["-shared", "-nostdlib", "-fuse-ld=lld", "-Wl,--build-id"]);
-    link.arg(format!("-Wl,-soname,{}.so", job.name)).arg("-o").arg(out).args(objects);
-    link
-}
-
-/// The functions and variables that a header declares with one of these words.
-fn imports(header: &str, words: &[&str]) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for declaration in header.split(';') {
-        let Some(start) = words.iter().find_map(|word| declaration.find(&format!("\n{word} ")))
-        else {
-            continue;
-        };
-        let declaration = &declaration[start..];
-        let head = declaration.split('(').next().unwrap_or_default();
-        let name = head.rsplit([' ', '*', '\n']).next().unwrap_or_default();
-        names.insert(name.to_owned());
-    }
-    names
 }
 
 /// When a file changed; long ago if there is none.
@@ -485,26 +383,15 @@ fn make(folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|reason| format!("{}: {reason}", folder.display()))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|reason| format!("{}: {reason}", path.display()))
-}
-
 /// Runs a command without a word, unless it fails.
 fn quietly(command: &mut Command) -> Result<(), String> {
-    let output = command.output();
-    let output =
-        output.map_err(|reason| format!("{}: {reason}", command.get_program().display()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    announce(command);
-    Err(String::from_utf8_lossy(&output.stderr).into_owned()
-        + &String::from_utf8_lossy(&output.stdout))
+    cc::quietly(command).inspect_err(|_| announce(command))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn every_flaw_is_in_a_source_and_has_a_rule_of_the_catalogue() {
@@ -525,14 +412,5 @@ mod tests {
             let flawed = |path: &PathBuf| has_flaw(&fs::read_to_string(path).unwrap(), job);
             assert!(sources.iter().any(flawed), "no file has the flaw of {}", job.name);
         }
-    }
-
-    #[test]
-    fn functions_and_variables_of_a_header_are_imports() {
-        let header = "\nNTKERNELAPI void NTAPI One(int *that,\n    int other);\nvoid Two(void);\n\
-                      NTSYSAPI PVOID NTAPI\nThree(void);\n#ifdef X\nNTKERNELAPI KIRQL NTAPI \
-                      Four(void);\n#endif\n";
-        let names = imports(header, &["NTKERNELAPI", "NTSYSAPI"]);
-        assert_eq!(names, ["Four", "One", "Three"].map(str::to_owned).into());
     }
 }

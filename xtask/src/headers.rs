@@ -7,6 +7,7 @@
 //! member's type.
 
 mod emit;
+mod facts;
 mod km;
 mod read;
 

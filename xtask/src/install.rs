@@ -9,8 +9,14 @@ const LIBRARY: &str = "libwindtunnel_d3dkmt.so";
 const HEADERS: [(&str, &str); 3] =
     [("d3dkmt", "d3dkmt.h"), ("runtime", "d3dumddi.h"), ("d3dkmt", "softgpu.h")];
 
-/// The headers of kernel-mode drivers, under the names that their authors include.
-const KERNEL_MODE_HEADERS: [&str; 5] = ["d3dkmddi.h", "dispmprt.h", "ks.h", "ntddk.h", "wdm.h"];
+/// The folders of files that are copied whole: from the sources, and below the prefix. The headers
+/// of kernel-mode drivers have the names that their authors include; `windtunnel cc` links the
+/// others into drivers.
+const FOLDERS: [(&str, &str); 3] = [
+    ("crates/abi/include/km", "include/windtunnel/km"),
+    ("drivers/c/displib", "share/windtunnel/runtime/displib"),
+    ("drivers/c/crt", "share/windtunnel/runtime/crt"),
+];
 
 /// `--prefix DIR`: installs the command, the library, its headers and a pkg-config file.
 pub(crate) fn run() -> Result<(), String> {
@@ -42,9 +48,12 @@ pub(crate) fn into(prefix: &Path) -> Result<(), String> {
         let from = root().join("crates").join(of).join("include/windtunnel");
         copy(&from.join(header), &include.join(header))?;
     }
-    let kernel_mode = folder("include/windtunnel/km")?;
-    for header in KERNEL_MODE_HEADERS {
-        copy(&root().join("crates/abi/include/km").join(header), &kernel_mode.join(header))?;
+    for (from, to) in FOLDERS {
+        let (from, to) = (root().join(from), folder(to)?);
+        let entries = fs::read_dir(&from).map_err(|why| format!("{}: {why}", from.display()))?;
+        for entry in entries.flatten() {
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
     }
     let template = source.join("windtunnel-d3dkmt.pc.in");
     let text = fs::read_to_string(&template)

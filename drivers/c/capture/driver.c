@@ -14,7 +14,8 @@ static NTSTATUS NTAPI AddDevice(PKSDEVICE device)
     return STATUS_SUCCESS;
 }
 
-static NTSTATUS NTAPI StartDevice(PKSDEVICE device, PIRP irp, PVOID translated, PVOID raw)
+static NTSTATUS NTAPI StartDevice(PKSDEVICE device, PIRP irp, PCM_RESOURCE_LIST translated,
+                                  PCM_RESOURCE_LIST raw)
 {
     UNREFERENCED_PARAMETER(device);
     UNREFERENCED_PARAMETER(irp);
@@ -77,7 +78,7 @@ static const KSPIN_DESCRIPTOR_EX Pins[] = {{
     .Dispatch = &CapturePinDispatch,
     .PinDescriptor = {
         .DataRangesCount = ARRAYSIZE(VideoRanges),
-        .DataRanges = VideoRanges,
+        .DataRanges = (const PKSDATARANGE *)VideoRanges,
         .DataFlow = KSPIN_DATAFLOW_OUT,
         .Communication = KSPIN_COMMUNICATION_SOURCE,
     },

@@ -34,8 +34,8 @@ static PAGED void UnmapFrameBuffer(PADAPTER adapter)
 }
 
 PAGED NTSTATUS NTAPI DodStartDevice(PVOID context, PDXGK_START_INFO start_info,
-                                    PDXGKRNL_INTERFACE dxgk_interface, UINT *sources,
-                                    UINT *children)
+                                    PDXGKRNL_INTERFACE dxgk_interface, PULONG sources,
+                                    PULONG children)
 {
     PADAPTER adapter = context;
     NTSTATUS status;
@@ -86,7 +86,7 @@ void NTAPI DodResetDevice(PVOID context)
     UNREFERENCED_PARAMETER(context);
 }
 
-PAGED NTSTATUS NTAPI DodSetPowerState(PVOID context, UINT device, DEVICE_POWER_STATE state,
+PAGED NTSTATUS NTAPI DodSetPowerState(PVOID context, ULONG device, DEVICE_POWER_STATE state,
                                       POWER_ACTION action)
 {
     PADAPTER adapter = context;
@@ -116,7 +116,7 @@ PAGED NTSTATUS NTAPI DodQueryAdapterInfo(HANDLE context, const DXGKARG_QUERYADAP
 
 /* One output that is always connected. */
 PAGED NTSTATUS NTAPI DodQueryChildRelations(PVOID context, DXGK_CHILD_DESCRIPTOR *children,
-                                            UINT size)
+                                            ULONG size)
 {
     UNREFERENCED_PARAMETER(context);
     if (size < 2 * sizeof(*children)) /* The last descriptor stays zero. */
@@ -138,13 +138,14 @@ PAGED NTSTATUS NTAPI DodQueryChildStatus(PVOID context, DXGK_CHILD_STATUS *statu
     if (status->Type != StatusConnection)
         return STATUS_NOT_SUPPORTED;
 #ifndef FLAW_OMITS_CHILD_STATUS
-    status->Data[0] = TRUE; /* HotPlug.Connected */
+    status->HotPlug.Connected = TRUE;
 #endif
     return STATUS_SUCCESS;
 }
 
 /* The firmware has no EDID for this driver. */
-PAGED NTSTATUS NTAPI DodQueryDeviceDescriptor(PVOID context, ULONG child, PVOID descriptor)
+PAGED NTSTATUS NTAPI DodQueryDeviceDescriptor(PVOID context, ULONG child,
+                                              PDXGK_DEVICE_DESCRIPTOR descriptor)
 {
     UNREFERENCED_PARAMETER(context);
     UNREFERENCED_PARAMETER(child);
@@ -152,7 +153,8 @@ PAGED NTSTATUS NTAPI DodQueryDeviceDescriptor(PVOID context, ULONG child, PVOID 
     return STATUS_MONITOR_NO_DESCRIPTOR;
 }
 
-PAGED NTSTATUS NTAPI DodDispatchIoRequest(PVOID context, ULONG source, PVOID packet)
+PAGED NTSTATUS NTAPI DodDispatchIoRequest(PVOID context, ULONG source,
+                                          PVIDEO_REQUEST_PACKET packet)
 {
     UNREFERENCED_PARAMETER(context);
     UNREFERENCED_PARAMETER(source);

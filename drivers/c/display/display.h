@@ -38,23 +38,26 @@ DXGKDDI_SET_POWER_STATE DodSetPowerState;
 DXGKDDI_QUERYADAPTERINFO DodQueryAdapterInfo;
 DXGKDDI_QUERY_CHILD_RELATIONS DodQueryChildRelations;
 DXGKDDI_QUERY_CHILD_STATUS DodQueryChildStatus;
-NTSTATUS NTAPI DodQueryDeviceDescriptor(PVOID context, ULONG child, PVOID descriptor);
-NTSTATUS NTAPI DodDispatchIoRequest(PVOID context, ULONG source, PVOID packet);
+NTSTATUS NTAPI DodQueryDeviceDescriptor(PVOID context, ULONG child,
+                                        PDXGK_DEVICE_DESCRIPTOR descriptor);
+NTSTATUS NTAPI DodDispatchIoRequest(PVOID context, ULONG source,
+                                    PVIDEO_REQUEST_PACKET packet);
 
 /* modes.c: what needs a mode set. */
-NTSTATUS NTAPI DodIsSupportedVidPn(HANDLE context, PVOID args);
-NTSTATUS NTAPI DodRecommendFunctionalVidPn(HANDLE context, const void *args);
-NTSTATUS NTAPI DodEnumVidPnCofuncModality(HANDLE context, const void *args);
-NTSTATUS NTAPI DodSetVidPnSourceVisibility(HANDLE context, const void *args);
-NTSTATUS NTAPI DodCommitVidPn(HANDLE context, const void *args);
-NTSTATUS NTAPI DodUpdateActiveVidPnPresentPath(HANDLE context, const void *args);
-NTSTATUS NTAPI DodRecommendMonitorModes(HANDLE context, const void *args);
-NTSTATUS NTAPI DodQueryVidPnHWCapability(HANDLE context, PVOID args);
-NTSTATUS NTAPI DodPresentDisplayOnly(HANDLE context, const void *args);
-NTSTATUS NTAPI DodSetPointerPosition(HANDLE context, const void *args);
-NTSTATUS NTAPI DodSetPointerShape(HANDLE context, const void *args);
-NTSTATUS NTAPI DodSystemDisplayEnable(PVOID context, ULONG target, PVOID flags, UINT *width,
-                                      UINT *height, PVOID format);
+NTSTATUS NTAPI DodIsSupportedVidPn(HANDLE context, DXGKARG_ISSUPPORTEDVIDPN *args);
+NTSTATUS NTAPI DodRecommendFunctionalVidPn(HANDLE context, const DXGKARG_RECOMMENDFUNCTIONALVIDPN *args);
+NTSTATUS NTAPI DodEnumVidPnCofuncModality(HANDLE context, const DXGKARG_ENUMVIDPNCOFUNCMODALITY *args);
+NTSTATUS NTAPI DodSetVidPnSourceVisibility(HANDLE context, const DXGKARG_SETVIDPNSOURCEVISIBILITY *args);
+NTSTATUS NTAPI DodCommitVidPn(HANDLE context, const DXGKARG_COMMITVIDPN *args);
+NTSTATUS NTAPI DodUpdateActiveVidPnPresentPath(HANDLE context, const DXGKARG_UPDATEACTIVEVIDPNPRESENTPATH *args);
+NTSTATUS NTAPI DodRecommendMonitorModes(HANDLE context, const DXGKARG_RECOMMENDMONITORMODES *args);
+NTSTATUS NTAPI DodQueryVidPnHWCapability(HANDLE context, DXGKARG_QUERYVIDPNHWCAPABILITY *args);
+NTSTATUS NTAPI DodPresentDisplayOnly(HANDLE context, const DXGKARG_PRESENT_DISPLAYONLY *args);
+NTSTATUS NTAPI DodSetPointerPosition(HANDLE context, const DXGKARG_SETPOINTERPOSITION *args);
+NTSTATUS NTAPI DodSetPointerShape(HANDLE context, const DXGKARG_SETPOINTERSHAPE *args);
+NTSTATUS NTAPI DodSystemDisplayEnable(PVOID context, UINT target,
+                                      DXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS *flags, UINT *width,
+                                      UINT *height, D3DDDIFORMAT *format);
 void NTAPI DodSystemDisplayWrite(PVOID context, PVOID source, UINT width, UINT height, UINT stride,
                                  UINT x, UINT y);
 

@@ -9,17 +9,17 @@
         return STATUS_NOT_SUPPORTED; \
     }
 
-NOT_SUPPORTED_ENTRY(DodIsSupportedVidPn, void)
-NOT_SUPPORTED_ENTRY(DodEnumVidPnCofuncModality, const void)
-NOT_SUPPORTED_ENTRY(DodSetVidPnSourceVisibility, const void)
-NOT_SUPPORTED_ENTRY(DodCommitVidPn, const void)
-NOT_SUPPORTED_ENTRY(DodUpdateActiveVidPnPresentPath, const void)
-NOT_SUPPORTED_ENTRY(DodQueryVidPnHWCapability, void)
-NOT_SUPPORTED_ENTRY(DodPresentDisplayOnly, const void)
-NOT_SUPPORTED_ENTRY(DodSetPointerPosition, const void)
-NOT_SUPPORTED_ENTRY(DodSetPointerShape, const void)
+NOT_SUPPORTED_ENTRY(DodIsSupportedVidPn, DXGKARG_ISSUPPORTEDVIDPN)
+NOT_SUPPORTED_ENTRY(DodEnumVidPnCofuncModality, const DXGKARG_ENUMVIDPNCOFUNCMODALITY)
+NOT_SUPPORTED_ENTRY(DodSetVidPnSourceVisibility, const DXGKARG_SETVIDPNSOURCEVISIBILITY)
+NOT_SUPPORTED_ENTRY(DodCommitVidPn, const DXGKARG_COMMITVIDPN)
+NOT_SUPPORTED_ENTRY(DodUpdateActiveVidPnPresentPath, const DXGKARG_UPDATEACTIVEVIDPNPRESENTPATH)
+NOT_SUPPORTED_ENTRY(DodQueryVidPnHWCapability, DXGKARG_QUERYVIDPNHWCAPABILITY)
+NOT_SUPPORTED_ENTRY(DodPresentDisplayOnly, const DXGKARG_PRESENT_DISPLAYONLY)
+NOT_SUPPORTED_ENTRY(DodSetPointerPosition, const DXGKARG_SETPOINTERPOSITION)
+NOT_SUPPORTED_ENTRY(DodSetPointerShape, const DXGKARG_SETPOINTERSHAPE)
 
-PAGED NTSTATUS NTAPI DodRecommendFunctionalVidPn(HANDLE context, const void *args)
+PAGED NTSTATUS NTAPI DodRecommendFunctionalVidPn(HANDLE context, const DXGKARG_RECOMMENDFUNCTIONALVIDPN *args)
 {
     UNREFERENCED_PARAMETER(context);
     UNREFERENCED_PARAMETER(args);
@@ -27,7 +27,7 @@ PAGED NTSTATUS NTAPI DodRecommendFunctionalVidPn(HANDLE context, const void *arg
 }
 
 /* The driver adds no mode to those that the monitor describes. */
-PAGED NTSTATUS NTAPI DodRecommendMonitorModes(HANDLE context, const void *args)
+PAGED NTSTATUS NTAPI DodRecommendMonitorModes(HANDLE context, const DXGKARG_RECOMMENDMONITORMODES *args)
 {
     UNREFERENCED_PARAMETER(context);
     UNREFERENCED_PARAMETER(args);
@@ -35,8 +35,9 @@ PAGED NTSTATUS NTAPI DodRecommendMonitorModes(HANDLE context, const void *args)
 }
 
 /* After a bug check: neither pageable code nor locks. */
-NTSTATUS NTAPI DodSystemDisplayEnable(PVOID context, ULONG target, PVOID flags, UINT *width,
-                                      UINT *height, PVOID format)
+NTSTATUS NTAPI DodSystemDisplayEnable(PVOID context, UINT target,
+                                      DXGKARG_SYSTEM_DISPLAY_ENABLE_FLAGS *flags, UINT *width,
+                                      UINT *height, D3DDDIFORMAT *format)
 {
     PADAPTER adapter = context;
 

@@ -101,8 +101,8 @@ static NTSTATUS QueryDisplayOnlyInitializer(PVOID *function)
 }
 
 static NTSTATUS NTAPI StartDevice(PVOID context, PDXGK_START_INFO start_info,
-                                  PDXGKRNL_INTERFACE dxgk_interface, UINT *number_of_sources,
-                                  UINT *number_of_children)
+                                  PDXGKRNL_INTERFACE dxgk_interface, PULONG number_of_sources,
+                                  PULONG number_of_children)
 {
     RtlCopyMemory(&DxgkInterface, dxgk_interface, dxgk_interface->Size);
     return DriverStartDevice(context, start_info, &DxgkInterface, number_of_sources,

@@ -15,8 +15,8 @@ PAGED NTSTATUS DriverQueryCaps(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO 
     caps->SchedulingCaps.MultiEngineAware = TRUE;
     caps->SchedulingCaps.PreemptionAware = TRUE;
     caps->SchedulingCaps.CancelCommandAware = TRUE;
-    caps->MemoryManagementCaps.Flags.VirtualAddressingSupported = TRUE;
-    caps->MemoryManagementCaps.Flags.GpuMmuSupported = TRUE;
+    caps->MemoryManagementCaps.VirtualAddressingSupported = TRUE;
+    caps->MemoryManagementCaps.GpuMmuSupported = TRUE;
     caps->MemoryManagementCaps.PagingNode = PAGING_NODE;
     caps->GpuEngineTopology.NbAsymetricProcessingNodes = NODE_COUNT;
     caps->PreemptionCaps.GraphicsPreemptionGranularity =
@@ -35,9 +35,9 @@ static PAGED NTSTATUS QueryMmuCaps(const DXGKARG_QUERYADAPTERINFO *query)
     if (query->OutputDataSize < sizeof(*caps))
         return STATUS_BUFFER_TOO_SMALL;
     RtlZeroMemory(caps, sizeof(*caps));
-    caps->Flags.ReadOnlyMemorySupported = TRUE;
-    caps->Flags.NoExecuteMemorySupported = TRUE;
-    caps->Flags.ZeroInPteSupported = TRUE;
+    caps->ReadOnlyMemorySupported = TRUE;
+    caps->NoExecuteMemorySupported = TRUE;
+    caps->ZeroInPteSupported = TRUE;
     caps->PageTableUpdateMode = DXGK_PAGETABLEUPDATE_GPU_PHYSICAL;
     caps->VirtualAddressBitCount = PAGE_SHIFT + TABLE_LEVELS * TABLE_BITS;
     caps->PageTableLevelCount = TABLE_LEVELS;

@@ -51,7 +51,7 @@ static PAGED NTSTATUS FindDevice(PADAPTER adapter)
     if (value != 0xFF)
         return STATUS_SUCCESS;
 #elif FLAW_NEEDS_DEVICE == 4
-    UINT read = 0;
+    ULONG read = 0;
 
     dxgk->DxgkCbReadDeviceSpace(dxgk->DeviceHandle, DXGK_WHICHSPACE_CONFIG, &id, 8, sizeof(id),
                                 &read);

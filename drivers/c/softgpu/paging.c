@@ -10,20 +10,21 @@ static PUCHAR MapList(PMDL mdl, ULONG first_page)
     return address == NULL ? NULL : address + (ULONG_PTR)first_page * PAGE_SIZE;
 }
 
-static PAGED NTSTATUS BuildTransfer(const PagingTransfer *transfer, PGPU_COMMAND command)
+static PAGED NTSTATUS BuildTransfer(const DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND command)
 {
     PUCHAR system;
 
-    command->Bytes = transfer->TransferSize;
-    command->From = transfer->Source.SegmentAddress.QuadPart + transfer->TransferOffset;
-    command->To = transfer->Destination.SegmentAddress.QuadPart + transfer->TransferOffset;
+    command->Bytes = args->Transfer.TransferSize;
+    command->From = args->Transfer.Source.SegmentAddress.QuadPart + args->Transfer.TransferOffset;
+    command->To =
+        args->Transfer.Destination.SegmentAddress.QuadPart + args->Transfer.TransferOffset;
     command->Operation = GpuCopy;
-    if (transfer->Source.SegmentId == 0) {
-        system = MapList(transfer->Source.pMdl, transfer->MdlOffset);
+    if (args->Transfer.Source.SegmentId == 0) {
+        system = MapList(args->Transfer.Source.pMdl, args->Transfer.MdlOffset);
         command->Operation = GpuReadSystem;
         command->From = (ULONG_PTR)system;
-    } else if (transfer->Destination.SegmentId == 0) {
-        system = MapList(transfer->Destination.pMdl, transfer->MdlOffset);
+    } else if (args->Transfer.Destination.SegmentId == 0) {
+        system = MapList(args->Transfer.Destination.pMdl, args->Transfer.MdlOffset);
         command->Operation = GpuWriteSystem;
         command->To = (ULONG_PTR)system;
     } else {
@@ -32,14 +33,14 @@ static PAGED NTSTATUS BuildTransfer(const PagingTransfer *transfer, PGPU_COMMAND
     return system == NULL ? STATUS_NO_MEMORY : STATUS_SUCCESS;
 }
 
-static PAGED NTSTATUS BuildMap(const PagingMapApertureSegment *map, PGPU_COMMAND command)
+static PAGED NTSTATUS BuildMap(const DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND command)
 {
-    PUCHAR system = MapList(map->pMdl, map->MdlOffset);
+    PUCHAR system = MapList(args->MapApertureSegment.pMdl, args->MapApertureSegment.MdlOffset);
 
     command->Operation = GpuMap;
-    command->To = map->OffsetInPages;
+    command->To = args->MapApertureSegment.OffsetInPages;
     command->From = (ULONG_PTR)system;
-    command->Bytes = (ULONG64)map->NumberOfPages * PAGE_SIZE;
+    command->Bytes = (ULONG64)args->MapApertureSegment.NumberOfPages * PAGE_SIZE;
     return system == NULL ? STATUS_NO_MEMORY : STATUS_SUCCESS;
 }
 
@@ -50,7 +51,7 @@ static PAGED void NotifyResidency(const DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY *
     ULONG64 base = SegmentBase(notify->PhysicalAddress.SegmentId);
 
     allocation->GpuAddress =
-        notify->Flags.Resident ? base + notify->PhysicalAddress.SegmentOffset : 0;
+        notify->Resident ? base + notify->PhysicalAddress.SegmentOffset : 0;
 }
 #endif
 
@@ -62,7 +63,7 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
     switch (args->Operation) {
     case DXGK_OPERATION_TRANSFER:
         *written = args->Transfer.TransferSize != 0;
-        return *written ? BuildTransfer(&args->Transfer, command) : STATUS_SUCCESS;
+        return *written ? BuildTransfer(args, command) : STATUS_SUCCESS;
     case DXGK_OPERATION_FILL:
         command->Operation = GpuFill;
         command->Pattern = args->Fill.FillPattern;
@@ -70,7 +71,7 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
         command->Bytes = args->Fill.FillSize;
         return STATUS_SUCCESS;
     case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
-        return BuildMap(&args->MapApertureSegment, command);
+        return BuildMap(args, command);
     case DXGK_OPERATION_UNMAP_APERTURE_SEGMENT:
         command->Operation = GpuUnmap;
         command->To = args->UnmapApertureSegment.OffsetInPages;

@@ -87,7 +87,7 @@ void GpuReportPreemption(PGPU gpu, ULONG node, ULONG fence)
 }
 
 /* The interrupt line is shared, and this device never interrupts. */
-BOOLEAN NTAPI SgInterruptRoutine(PVOID context, UINT message)
+BOOLEAN NTAPI SgInterruptRoutine(PVOID context, ULONG message)
 {
     UNREFERENCED_PARAMETER(context);
     UNREFERENCED_PARAMETER(message);

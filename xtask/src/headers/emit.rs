@@ -283,8 +283,8 @@ fn define(text: &mut String, definition: &Definition) {
             line(text, format_args!("}};"));
         }
         Definition::Flags { name, bits, numbers } => flags(text, name, bits, *numbers),
-        // Neither is in a header of user mode.
-        Definition::Union { .. } | Definition::Guid { .. } => (),
+        // None is in a header of user mode.
+        Definition::Union { .. } | Definition::Guid { .. } | Definition::Fact { .. } => (),
         Definition::Struct { name, members, packing } => {
             let pack =
                 packing.strip_prefix("packed").map(|bytes| bytes.trim_matches(['(', ')', ' ']));

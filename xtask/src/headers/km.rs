@@ -1,10 +1,12 @@
 //! The kernel-mode headers, under the names that driver authors include.
 //!
-//! `d3dkmddi.h`, `dispmprt.h` and `ks.h` are generated from `abi`. `wdm.h` and `ntddk.h` are
-//! templates beside this file: `@types NAMES@` inserts structures of `abi`, `@statuses@` its
-//! statuses. C has unions where `abi` has one member: [`UNIONS`] names the others.
+//! Those of display drivers and `ks.h` are generated from `abi` and from the facts beside it
+//! ([`Facts`]); a structure of both is written as the fact says and checked against `abi`. `wdm.h`
+//! and `ntddk.h` are templates beside this file: `@types NAMES@` inserts structures of `abi`,
+//! `@statuses@` its statuses. The other headers are written by hand.
 
 use super::emit::{declare, flags, line};
+use super::facts::Facts;
 use super::read::{Definition, File, Member, word};
 use super::source;
 use crate::root;
@@ -17,77 +19,23 @@ const NTDDK: &str = include_str!("km/ntddk.h.in");
 const KS_FUNCTIONS: &str = include_str!("km/ks_functions.h.in");
 const DISPLAY_FUNCTIONS: &str = include_str!("km/dispmprt_functions.h.in");
 
-/// Members of C unions that `abi` reads with methods: the struct and the member that `abi`
-/// declares, and the declarations of the other members.
-const UNIONS: &[(&str, &str, &str)] = &[
-    ("DXGK_ALLOCATIONINFO", "FlagsWddm2", "DXGK_ALLOCATIONINFOFLAGS Flags;"),
-    (
-        "DXGK_ALLOCATIONLIST",
-        "Value",
-        "struct { UINT WriteOperation : 1; UINT SegmentId : 5; UINT Reserved : 26; };",
-    ),
-    ("DXGK_ALLOCATIONLIST", "PhysicalAddress", "D3DGPU_VIRTUAL_ADDRESS VirtualAddress;"),
-    ("D3DDDI_PATCHLOCATIONLIST", "Value", "struct { UINT SlotId : 24; UINT Reserved : 8; };"),
-    (
-        "DXGK_SEGMENTPREFERENCE",
-        "Value",
-        "struct { UINT SegmentId0 : 5; UINT Direction0 : 1; UINT SegmentId1 : 5; \
-         UINT Direction1 : 1; UINT SegmentId2 : 5; UINT Direction2 : 1; UINT SegmentId3 : 5; \
-         UINT Direction3 : 1; UINT SegmentId4 : 5; UINT Direction4 : 1; UINT Reserved : 2; };",
-    ),
-    ("DXGKARG_SUBMITCOMMAND", "hContext", "HANDLE hDevice;"),
-    ("DXGKARG_PATCH", "hContext", "HANDLE hDevice;"),
-    ("PagingInitContextResourceDestination", "pMdl", "LARGE_INTEGER SegmentAddress;"),
-    (
-        "DXGK_PTE",
-        "Flags",
-        "struct { ULONGLONG Valid : 1; ULONGLONG Zero : 1; ULONGLONG CacheCoherent : 1; \
-         ULONGLONG ReadOnly : 1; ULONGLONG NoExecute : 1; ULONGLONG Segment : 5; \
-         ULONGLONG LargePage : 1; ULONGLONG PhysicalAdapterIndex : 6; \
-         ULONGLONG PageTablePageSize : 2; ULONGLONG Reserved : 45; };",
-    ),
-    ("DXGK_PTE", "PageAddress", "ULONGLONG PageTableAddress;"),
-    (
-        "DXGK_PAGETABLEUPDATEADDRESS",
-        "GpuPhysical",
-        "PVOID CpuVirtual; D3DGPU_VIRTUAL_ADDRESS GpuVirtual;",
-    ),
-    (
-        "DXGKARGCB_NOTIFY_INTERRUPT_DATA",
-        "Data",
-        "struct DmaCompleted DmaCompleted; struct DmaPreempted DmaPreempted; \
-         struct DmaFaulted DmaFaulted; struct DmaPageFaulted DmaPageFaulted;",
-    ),
-    (
-        "DXGKARG_GETSTANDARDALLOCATIONDRIVERDATA",
-        "pCreateData",
-        "D3DKMDT_SHAREDPRIMARYSURFACEDATA *pCreateSharedPrimarySurfaceData; \
-         D3DKMDT_SHADOWSURFACEDATA *pCreateShadowSurfaceData; \
-         D3DKMDT_STAGINGSURFACEDATA *pCreateStagingSurfaceData; \
-         D3DKMDT_GDISURFACEDATA *pCreateGdiSurfaceData;",
-    ),
+/// Structures of `abi` that C has as part of another, or in a form of its own.
+const NOT_OF_C: [&str; 3] =
+    ["DXGK_DRIVERCAPS_WDDM2_9", "IKsReferenceClock", "IKsReferenceClockVtbl"];
+
+/// How the names of types begin that are pointers to functions: the documentation has members of
+/// these types. `DXGKDDI_...` is a function otherwise, and `PDXGKDDI_...` the pointer.
+pub(super) const POINTERS: [&str; 9] = [
+    "PFN",
+    "DXGKCB_",
+    "DXGKDDI_VIDPN",
+    "DXGKDDI_MONITOR",
+    "DXGKDDI_I2C_",
+    "DXGKDDI_MIRACAST_",
+    "DXGKDDI_OPM_",
+    "DXGKDDI_PROTECTED_CALLBACK",
+    "DXGK_",
 ];
-
-/// Members that a structure has since an interface version: the struct, the first of these
-/// members, and the version. Only structures are listed whose length a driver checks.
-const SINCE: &[(&str, &str, &str)] = &[
-    ("DXGK_DRIVERCAPS", "MaxOverlayPlanes", "WDDM1_3"),
-    ("DXGK_DRIVERCAPS", "InternalGpuVirtualAddressRangeStart", "WDDM2_0"),
-    ("DXGK_DRIVERCAPS", "MiscCaps", "WDDM2_4"),
-    ("DXGK_DRIVERCAPS", "HwQueuedFlipCaps", "WDDM2_9"),
-];
-
-/// Structures that `abi` declares as a shorter one with more members behind it: in C they are one.
-const LONGER: &[(&str, &str)] = &[("DXGK_DRIVERCAPS", "DXGK_DRIVERCAPS_WDDM2_9")];
-
-/// Members that `abi` has as padding: the struct, the member behind them, and their declarations.
-const PADDING: &[(&str, &str, &str)] = &[(
-    "DXGK_DRIVERCAPS",
-    "MiscCaps",
-    "BOOLEAN SupportMultiPlaneOverlayImmediateFlip; \
-     BOOLEAN CursorScaledWithMultiPlaneOverlayPlane0; BOOLEAN HybridAcpiChainingRequired; \
-     UINT MaxQueuedMultiPlaneOverlayFlipVSync;",
-)];
 
 /// The words of the user-mode emitter, and those of kernel-mode headers.
 const WORDS: &[(&str, &str)] = &[
@@ -105,57 +53,103 @@ const WORDS: &[(&str, &str)] = &[
     ("UNTYPED_FN", "PVOID"),
 ];
 
+/// The headers of display drivers. Each includes the one before.
+const GRAPHICS: [(&str, &str); 5] = [
+    ("d3dukmdt", "Types that user-mode and kernel-mode display drivers share"),
+    ("d3dkmdt", "Types of kernel-mode display drivers and of the D3DKMT entry points"),
+    ("d3dkmthk", "The structures of the D3DKMT entry points"),
+    ("d3dkmddi", "The interface of display miniport drivers"),
+    ("dispmprt", "Initialization of display miniport drivers, and their tables"),
+];
+
+/// The interface version, and what depends on it.
+const INTERFACE_VERSION: &str = "\
+/* The interface version of a driver: the layouts depend on it. */
+#ifndef DXGKDDI_INTERFACE_VERSION
+#define DXGKDDI_INTERFACE_VERSION DXGKDDI_INTERFACE_VERSION_WDDM3_1
+#endif
+#if DXGKDDI_INTERFACE_VERSION < DXGKDDI_INTERFACE_VERSION_WDDM3_1
+#undef WINDTUNNEL_LAYOUT
+#define WINDTUNNEL_LAYOUT(that) WINDTUNNEL_ASSERT(1)
+#endif
+
+";
+
+/// The headers, written by hand, that those of display drivers include besides `wdm.h`.
+const PARTS_OF_WDM: [&str; 6] =
+    ["wdm_executive", "wdm_io", "wdm_rtl", "windef", "acpiioct", "video"];
+
 /// Each header with its path.
 pub(super) fn generate() -> Result<Vec<(PathBuf, String)>, String> {
     let (types, statuses) = (source("types")?, source("status")?);
-    let display = Definitions::of(folders(&["ukm", "display"])?, &[&types]);
-    let miniport = Definitions::of(folders(&["miniport"])?, &[&types]);
-    let ks = Definitions::of(folders(&["ks"])?, &[&types]);
-    let basic = vec![types, source("miniport")?, source("miniport/device")?];
-    let basic = Definitions::of(basic, &[]);
-    let wdm = template(WDM, &basic, &Definitions::of(vec![statuses], &[]));
-    let path = |name: &str| root().join("crates/abi/include/km").join(name);
-    let functions: BTreeSet<String> =
-        [&display, &miniport, &ks].iter().flat_map(|definitions| definitions.functions()).collect();
-    let title = |what: &str| format!("{what}, with the layouts of 64-bit Windows.");
-    let in_wdm: BTreeSet<&str> = wdm
-        .lines()
-        .filter_map(|row| row.strip_prefix("typedef enum _")?.split(' ').next())
-        .collect();
-    Ok(vec![
-        (
-            path("d3dkmddi.h"),
-            display.header(
-                "D3DKMDDI",
-                &title("The interface of display miniport drivers"),
-                "wdm.h",
-                "",
-                (&functions, &in_wdm),
-            ),
-        ),
-        (
-            path("dispmprt.h"),
-            miniport.header(
-                "DISPMPRT",
-                &title("Initialization of display miniport drivers, and their tables"),
-                "d3dkmddi.h",
-                DISPLAY_FUNCTIONS,
-                (&functions, &in_wdm),
-            ),
-        ),
-        (
-            path("ks.h"),
-            ks.header(
-                "KS",
-                &title("The interface of AVStream minidrivers"),
-                "wdm.h",
-                KS_FUNCTIONS,
-                (&functions, &in_wdm),
-            ),
-        ),
-        (path("ntddk.h"), NTDDK.to_owned()),
-        (path("wdm.h"), wdm),
-    ])
+    let facts = Facts::read()?;
+    let basic =
+        Definitions::of(vec![source("types")?, source("miniport")?, source("miniport/device")?]);
+    let wdm = template(WDM, &basic, &Definitions::of(vec![statuses]));
+    let mut in_wdm = defined(&wdm);
+    for part in PARTS_OF_WDM {
+        let path = root().join("crates/abi/include/km").join(format!("{part}.h"));
+        let text = std::fs::read_to_string(&path)
+            .map_err(|reason| format!("{}: {reason}", path.display()))?;
+        in_wdm.extend(defined(&text));
+    }
+    let mut graphics = Definitions::of(folders(&["ukm", "display"])?);
+    let miniport = Definitions::of(folders(&["miniport"])?);
+    let dispmprt: BTreeSet<String> = miniport.items.iter().map(|it| it.name().to_owned()).collect();
+    graphics.extend(miniport);
+    let mut ks = Definitions::of(folders(&["ks"])?);
+    for all in [&mut graphics, &mut ks] {
+        all.items.retain(|it| !in_wdm.contains(it.name()) && !names(&types).contains(it.name()));
+    }
+    let mut homes: BTreeMap<String, String> =
+        dispmprt.into_iter().map(|name| (name, "dispmprt".to_owned())).collect();
+    for it in facts.constants() {
+        graphics.add(it);
+    }
+    for (header, it) in facts.definitions() {
+        if header == "ks" {
+            ks.add(it);
+        } else {
+            homes.insert(it.name().to_owned(), header);
+            graphics.add(it);
+        }
+    }
+    let home = |it: &Definition| match it {
+        Definition::Constant { .. } => "d3dukmdt",
+        _ => homes.get(it.name()).map_or("d3dkmddi", String::as_str),
+    };
+    let path = |name: &str| root().join("crates/abi/include/km").join(format!("{name}.h"));
+    let mut written = in_wdm.clone();
+    let mut headers = Vec::new();
+    let mut include = "video";
+    for (name, what) in GRAPHICS {
+        let end = if name == "dispmprt" { DISPLAY_FUNCTIONS } else { "" };
+        let text = graphics.header(name, what, include, end, &mut written, |it| home(it) == name);
+        headers.push((path(name), text));
+        include = name;
+    }
+    let what = "The interface of AVStream minidrivers";
+    let mut written = in_wdm;
+    let text = ks.header("ks", what, "windef", KS_FUNCTIONS, &mut written, |_| true);
+    headers.extend([(path("ks"), text), (path("ntddk"), NTDDK.to_owned()), (path("wdm"), wdm)]);
+    Ok(headers)
+}
+
+/// The names that a file of `abi` defines.
+fn names(file: &File) -> BTreeSet<&str> {
+    file.items.iter().map(Definition::name).collect()
+}
+
+/// The structures, enumerations and constants that a header defines.
+fn defined(header: &str) -> BTreeSet<String> {
+    let name = |row: &str| {
+        let rest = ["typedef enum _", "typedef struct _", "typedef union _", "struct _"]
+            .iter()
+            .find_map(|start| row.strip_prefix(start)?.strip_suffix(" {"))
+            .or_else(|| row.strip_prefix("#define ")?.split([' ', '(']).next())?;
+        Some(rest.to_owned())
+    };
+    header.lines().filter_map(name).collect()
 }
 
 /// The modules of `abi` with these names, and the modules in them.
@@ -207,53 +201,41 @@ struct Definitions {
 }
 
 impl Definitions {
-    /// The definitions of files, without those that `others` also define.
-    fn of(files: Vec<File>, others: &[&File]) -> Self {
+    fn of(files: Vec<File>) -> Self {
         let mut all =
             Self { items: Vec::new(), layouts: BTreeMap::new(), lengths: BTreeMap::new() };
-        let there: BTreeSet<String> = others
-            .iter()
-            .flat_map(|file| &file.items)
-            .map(|definition| definition.name().to_owned())
-            .collect();
-        for file in files {
-            all.items.extend(file.items.into_iter().filter(|it| !there.contains(it.name())));
+        for mut file in files {
+            file.items.retain(|it| !NOT_OF_C.contains(&it.name()));
+            all.items.extend(file.items);
             all.layouts.extend(file.layouts);
             all.lengths.extend(file.lengths);
-        }
-        for (name, longer) in LONGER {
-            all.merge(name, longer);
         }
         all
     }
 
-    /// Appends the members of the longer structure, which begins with the shorter one.
-    fn merge(&mut self, name: &str, longer: &str) {
-        let Some(at) = self.items.iter().position(|it| it.name() == longer) else { return };
-        let Definition::Struct { members: more, .. } = self.items.remove(at) else { return };
-        for it in &mut self.items {
-            if let Definition::Struct { name: found, members, .. } = it
-                && found == name
-            {
-                members.extend(more.iter().skip(1).cloned());
-            }
-        }
-        if let (Some(more), Some(layout)) =
-            (self.layouts.remove(longer), self.layouts.get_mut(name))
-        {
-            layout.size = more.size;
-            layout.offsets.extend(more.offsets.into_iter().skip(1));
+    fn extend(&mut self, other: Self) {
+        self.items.extend(other.items);
+        self.layouts.extend(other.layouts);
+        self.lengths.extend(other.lengths);
+    }
+
+    /// Adds a fact, in place of the definition of the same name. A constant of `abi` stays.
+    fn add(&mut self, fact: Definition) {
+        match self.items.iter_mut().find(|it| it.name() == fact.name()) {
+            Some(Definition::Constant { .. }) => (),
+            Some(there) => *there = fact,
+            None => self.items.push(fact),
         }
     }
 
-    /// The names of function types. In `abi` they are pointers, in C only those named `PFN...`.
+    /// The names of function types. In `abi` they are pointers, in C only some are ([`POINTERS`]).
     fn functions(&self) -> BTreeSet<String> {
         let mut names: BTreeSet<String> = BTreeSet::new();
         for it in &self.items {
             if let Definition::Alias { name, of } = it {
                 let is_function = matches!(**of, Type::FnPtr(_))
                     || word(of).is_some_and(|target| names.contains(&target));
-                if is_function && !name.starts_with("PFN") {
+                if is_function && !POINTERS.iter().any(|start| name.starts_with(start)) {
                     names.insert(name.clone());
                 }
             }
@@ -262,40 +244,50 @@ impl Definitions {
     }
 
     fn find(&self, name: &str) -> Option<&Definition> {
-        self.items.iter().find(|it| it.name() == name)
+        let defines = |it: &&Definition| match it {
+            Definition::Fact { words, .. } => {
+                it.name() == name || words.iter().any(|word| word == name)
+            }
+            _ => it.name() == name,
+        };
+        self.items.iter().find(defines)
     }
 
-    /// A header: forward declarations, then definitions in an order that C accepts.
+    /// A header: forward declarations, then the definitions that it is `for_this`, in an order that
+    /// C accepts.
     fn header(
         &self,
-        guard: &str,
-        title: &str,
+        name: &str,
+        what: &str,
         include: &str,
         end: &str,
-        (functions, skipped): (&BTreeSet<String>, &BTreeSet<&str>),
+        written: &mut BTreeSet<String>,
+        for_this: impl Fn(&Definition) -> bool,
     ) -> String {
+        let guard = name.to_uppercase();
         let mut text = format!(
-            "/*\n * {title}\n *\n * Generated by 'cargo xtask headers' from crates/abi: change \
-             that. C11 or C++17, clang.\n */\n#ifndef WINDTUNNEL_{guard}_H\n#define \
-             WINDTUNNEL_{guard}_H\n\n#include <{include}>\n\n#ifdef __cplusplus\nextern \"C\" \
-             {{\n#endif\n\n#pragma GCC diagnostic push\n/* Anonymous unions and structs, as on \
-             Windows. */\n#pragma GCC diagnostic ignored \"-Wpedantic\"\n\n"
+            "/*\n * {what}, with the layouts of 64-bit Windows.\n *\n * Generated by 'cargo xtask \
+             headers' from crates/abi: change that. C11 or C++17, clang.\n */\n#ifndef \
+             WINDTUNNEL_{guard}_H\n#define WINDTUNNEL_{guard}_H\n\n#include <{include}.h>\n\n#ifdef \
+             __cplusplus\nextern \"C\" {{\n#endif\n\nWINDTUNNEL_LAYOUTS_BEGIN\n\n"
         );
-        if guard == "D3DKMDDI" {
-            text.push_str(
-                "/* The interface version of a driver; its table and DXGK_DRIVERCAPS depend on \
-                 it. */\n#ifndef DXGKDDI_INTERFACE_VERSION\n#define DXGKDDI_INTERFACE_VERSION \
-                 DXGKDDI_INTERFACE_VERSION_WDDM3_1\n#endif\n\n",
-            );
+        let functions = self.functions();
+        let constants = |it: &&Definition| matches!(it, Definition::Constant { .. });
+        let here = self.items.iter().filter(|it| for_this(it));
+        for it in here.clone().filter(constants) {
+            self.write(&mut text, it, &functions, written);
         }
-        text.push_str(&self.declared(|_| true));
-        let mut written: BTreeSet<String> = skipped.iter().map(|name| (*name).to_owned()).collect();
-        let is_constant = |it: &&Definition| matches!(it, Definition::Constant { .. });
-        for it in self.items.iter().filter(is_constant).chain(&self.items) {
-            self.write(&mut text, it, functions, &mut written);
+        if name == GRAPHICS[0].0 {
+            text.push_str(INTERFACE_VERSION);
+        }
+        if name == "ks" || name == GRAPHICS[0].0 {
+            text.push_str(&self.declared(|_| true));
+        }
+        for it in here {
+            self.write(&mut text, it, &functions, written);
         }
         text.push_str(end);
-        text.push_str("\n#pragma GCC diagnostic pop\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+        text.push_str("\nWINDTUNNEL_LAYOUTS_END\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
         text
     }
 
@@ -303,17 +295,27 @@ impl Definitions {
     fn declared(&self, wanted: impl Fn(&str) -> bool) -> String {
         let mut text = String::new();
         for it in self.items.iter().filter(|it| wanted(it.name())) {
-            if let Definition::Struct { name, .. }
-            | Definition::Table { name, .. }
-            | Definition::Flags { name, .. } = it
-            {
-                line(&mut text, format_args!("typedef struct _{name} {name}, *P{name};"));
-                if name.starts_with("DXGKARG_") {
-                    line(&mut text, format_args!("typedef {name} *IN_P{name}, *OUT_P{name};"));
-                    line(&mut text, format_args!("typedef {name} *INOUT_P{name};"));
-                    line(&mut text, format_args!("typedef const {name} *IN_CONST_P{name};"));
+            let name = it.name();
+            match it {
+                Definition::Struct { .. } | Definition::Table { .. } | Definition::Flags { .. } => {
+                    line(&mut text, format_args!("typedef struct _{name} {name};"));
                 }
+                Definition::Fact { is_struct: true, text: fact, .. } => {
+                    let kind = if fact.contains(&format!("union _{name} {{")) {
+                        "union"
+                    } else {
+                        "struct"
+                    };
+                    let opaque = fact.starts_with("typedef struct ");
+                    if opaque {
+                        text.push_str(fact);
+                    } else {
+                        line(&mut text, format_args!("typedef {kind} _{name} {name};"));
+                    }
+                }
+                _ => continue,
             }
+            line(&mut text, format_args!("WINDTUNNEL_POINTERS({name});"));
         }
         text
     }
@@ -329,15 +331,24 @@ impl Definitions {
         if !written.insert(it.name().to_owned()) {
             return;
         }
-        let own = localize(&self.definition(it.name(), functions), functions);
+        let own = match it {
+            Definition::Fact { text, .. } if text.starts_with("typedef struct ") => return,
+            _ => localize(&self.definition(it.name(), functions), functions),
+        };
         let words: Vec<&str> =
             own.split(|character: char| !character.is_alphanumeric() && character != '_').collect();
         for word in words {
             let word =
                 word.strip_prefix('P').filter(|name| functions.contains(*name)).unwrap_or(word);
-            let Some(used) = self.find(word) else { continue };
+            let pointer = || word.strip_prefix('P').and_then(|name| self.find(name));
+            let Some(used) = self.find(word).or_else(pointer) else { continue };
             let pointed = own.contains(&format!("{word} *")) && !own.contains(&format!("{word} m"));
-            let is_struct = matches!(used, Definition::Struct { .. } | Definition::Table { .. });
+            let is_struct = matches!(
+                used,
+                Definition::Struct { .. }
+                    | Definition::Table { .. }
+                    | Definition::Fact { is_struct: true, .. }
+            );
             if word != it.name() && !(is_struct && pointed && only_pointed(&own, word)) {
                 self.write(text, used, functions, written);
             }
@@ -354,10 +365,15 @@ impl Definitions {
             Definition::Constant { value, .. } | Definition::Status { value, .. } => {
                 line(&mut text, format_args!("#define {name} {value}"));
             }
-            Definition::Guid { value, .. } => line(
-                &mut text,
-                format_args!("static const GUID {name} __attribute__((unused)) = {value};"),
-            ),
+            Definition::Guid { value, .. } => {
+                line(
+                    &mut text,
+                    format_args!("static const GUID {name} __attribute__((unused)) = {value};"),
+                );
+                // In braces that an author writes.
+                let flat = value.trim_matches(['{', '}', ' ']).replace("{ ", "").replace(" }", "");
+                line(&mut text, format_args!("#define STATIC_{name} {flat}"));
+            }
             Definition::Values { values, .. } => {
                 line(&mut text, format_args!("\ntypedef enum _{name} {{"));
                 for (value, number) in values {
@@ -369,42 +385,50 @@ impl Definitions {
                 );
             }
             Definition::Flags { bits, numbers, .. } => flags(&mut text, name, bits, *numbers),
-            Definition::Table { slots, .. } => self.table(&mut text, name, slots),
+            Definition::Table { .. } => (), // A fact: it grows with the interface version.
             Definition::Struct { members, packing, .. } => {
                 self.structure(&mut text, name, members, packing);
             }
             Definition::Union { .. } => (), // Written where it is a member.
+            Definition::Fact { text: fact, .. } => text.push_str(fact),
         }
-        if let Some(layout) = self.layouts.get(name)
-            && !matches!(it, Definition::Table { .. })
-        {
-            let grows = SINCE.iter().any(|row| row.0 == name);
-            if !grows {
-                line(
-                    &mut text,
-                    format_args!("WINDTUNNEL_ASSERT(sizeof({name}) == {});", layout.size),
-                );
-            }
-            let mut open = false;
-            for (member, offset) in &layout.offsets {
-                open = since(&mut text, name, member, open);
-                let union =
-                    members(it).iter().any(|of| &of.name == member && self.is_union(&of.of));
-                if !union {
-                    line(
-                        &mut text,
-                        format_args!("WINDTUNNEL_ASSERT(offsetof({name}, {member}) == {offset});"),
-                    );
-                }
-            }
-            if open {
-                line(
-                    &mut text,
-                    format_args!("WINDTUNNEL_ASSERT(sizeof({name}) == {});\n#endif", layout.size),
-                );
-            }
-        }
+        self.asserts(&mut text, it);
         text
+    }
+
+    /// The layout that `abi` states. A fact has other members where `abi` reads numbers, and asserts
+    /// the sizes of a structure that grows.
+    fn asserts(&self, text: &mut String, it: &Definition) {
+        let name = it.name();
+        if let Definition::Table { .. } = it {
+            return;
+        }
+        for (version, length) in self.lengths.get(name).into_iter().flatten() {
+            let define = "DXGKDDI_INTERFACE_VERSION";
+            line(text, format_args!("#if {define} == {version}"));
+            line(text, format_args!("WINDTUNNEL_ASSERT(sizeof({name}) == {length:#x});\n#endif"));
+        }
+        let Some(layout) = self.layouts.get(name) else { return };
+        let fact = if let Definition::Fact { text, .. } = it { text.as_str() } else { "" };
+        if fact.contains("#if") {
+            return;
+        }
+        line(text, format_args!("WINDTUNNEL_LAYOUT(sizeof({name}) == {});", layout.size));
+        for (member, offset) in &layout.offsets {
+            let is_union = members(it).iter().any(|of| &of.name == member && self.is_union(&of.of));
+            let is_declared = fact.is_empty()
+                || fact.lines().any(|row| {
+                    row.strip_prefix("    ")
+                        .is_some_and(|row| row.ends_with(&format!(" {member};")))
+                });
+            let is_asserted = fact.contains(&format!("offsetof({name}, {member})"));
+            if !is_union && is_declared && !is_asserted {
+                line(
+                    text,
+                    format_args!("WINDTUNNEL_LAYOUT(offsetof({name}, {member}) == {offset});"),
+                );
+            }
+        }
     }
 
     fn is_union(&self, of: &Type) -> bool {
@@ -420,16 +444,8 @@ impl Definitions {
             line(text, format_args!("#pragma pack(push, {bytes})"));
         }
         line(text, format_args!("\nstruct _{name} {{"));
-        let mut open = false;
         for it in members {
-            open = since(text, name, &it.name, open);
-            if let Some(row) = PADDING.iter().find(|row| row.0 == name && row.1 == it.name) {
-                line(text, format_args!("    {}", row.2));
-            }
-            self.member(text, name, it);
-        }
-        if open {
-            line(text, format_args!("#endif"));
+            self.member(text, it);
         }
         let align = packing.strip_prefix("align").map(|bytes| bytes.trim_matches(['(', ')', ' ']));
         let align =
@@ -440,7 +456,7 @@ impl Definitions {
         }
     }
 
-    fn member(&self, text: &mut String, owner: &str, it: &Member) {
+    fn member(&self, text: &mut String, it: &Member) {
         let declared = |of: &Type, name: &str| declare(of, name, false).unwrap_or_default();
         if let Some(Definition::Union { members, .. }) =
             word(&it.of).and_then(|name| self.find(&name))
@@ -452,9 +468,7 @@ impl Definitions {
             line(text, format_args!("    }};"));
             return;
         }
-        let more = UNIONS.iter().filter(|row| row.0 == owner && row.1 == it.name);
-        let more: Vec<&str> = more.map(|row| row.2).collect();
-        if it.others.is_empty() && more.is_empty() {
+        if it.others.is_empty() {
             line(text, format_args!("    {};", declared(&it.of, &it.name)));
             return;
         }
@@ -463,75 +477,8 @@ impl Definitions {
         for (name, of) in &it.others {
             line(text, format_args!("        {};", declared(of, name)));
         }
-        for others in more {
-            line(text, format_args!("        {}", others.replace("struct Dma", "Dma")));
-        }
         line(text, format_args!("    }};"));
     }
-
-    /// A table that grows with the interface version.
-    fn table(&self, text: &mut String, name: &str, slots: &[(String, String)]) {
-        let lengths = self.lengths.get(name).map(Vec::as_slice).unwrap_or_default();
-        line(text, format_args!("\nstruct _{name} {{"));
-        let mut at = 0;
-        let mut version = 0;
-        for (slot, of) in slots {
-            let size = if of == "u32" { 4 } else { 8 };
-            let from: u32 = at;
-            let from = from.next_multiple_of(size);
-            while version < lengths.len() && from + size > lengths[version].1 {
-                if version > 0 {
-                    line(text, format_args!("#endif"));
-                }
-                version += 1;
-                if let Some((next, _)) = lengths.get(version) {
-                    line(text, format_args!("#if DXGKDDI_INTERFACE_VERSION >= {next}"));
-                }
-            }
-            line(text, format_args!("    {of} {slot};"));
-            at = from + size;
-        }
-        // Versions whose members are not declared in `abi`.
-        let mut open = version > 0;
-        for (next, length) in &lengths[version.min(lengths.len())..] {
-            if at < *length {
-                if open {
-                    line(text, format_args!("#endif\n#if DXGKDDI_INTERFACE_VERSION >= {next}"));
-                }
-                open = true;
-                line(text, format_args!("    PVOID Undeclared{at:03x}[{}];", (length - at) / 8));
-                at = *length;
-            }
-        }
-        if open {
-            line(text, format_args!("#endif"));
-        }
-        line(text, format_args!("}};"));
-        for (at, (version, length)) in lengths.iter().enumerate() {
-            let start = if at == 0 { "#if" } else { "#elif" };
-            line(
-                text,
-                format_args!(
-                    "{start} DXGKDDI_INTERFACE_VERSION == {version}\n\
-                     WINDTUNNEL_ASSERT(sizeof({name}) == {length:#x});"
-                ),
-            );
-        }
-        line(text, format_args!("#endif"));
-    }
-}
-
-/// Begins the members of a later interface version. Returns whether such a part is open.
-fn since(text: &mut String, name: &str, member: &str, open: bool) -> bool {
-    let Some((.., version)) = SINCE.iter().find(|row| row.0 == name && row.1 == member) else {
-        return open;
-    };
-    if open {
-        line(text, format_args!("#endif"));
-    }
-    let since = format!("DXGKDDI_INTERFACE_VERSION_{version}");
-    line(text, format_args!("#if DXGKDDI_INTERFACE_VERSION >= {since}"));
-    true
 }
 
 fn members(it: &Definition) -> &[Member] {
@@ -610,14 +557,17 @@ mod tests {
     use std::process::{Command, Stdio};
 
     const WINDOWS: &[&str] = &["--target=x86_64-pc-windows-msvc", "-fms-extensions"];
+    const SHARED: &[&str] =
+        &["--target=x86_64-pc-windows-gnu-elf", "-fms-extensions", "-DWINDTUNNEL_SHARED_OBJECT"];
     const ELF: &[&str] = &["-fshort-wchar"];
 
-    /// Compiles a text as C or C++ and returns the compiler's messages.
-    fn messages(text: &str, target: &[&str], language: &str, more: &[&str]) -> String {
-        let standard = if language == "c" { "-std=c11" } else { "-std=c++17" };
+    /// Compiles a text and returns the compiler's messages.
+    fn messages(text: &str, target: &[&str], standard: &str, more: &[&str]) -> String {
+        let language = if standard.contains("++") { "c++" } else { "c" };
         let mut clang = Command::new("clang");
         clang.args(["-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", language, standard]);
-        clang.args(target).args(more).arg("-I").arg(root().join("crates/abi/include/km"));
+        clang.args(["-ffreestanding", "-nostdlibinc"]).args(target).args(more);
+        clang.arg("-I").arg(root().join("crates/abi/include/km"));
         clang.arg("-").stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut child = clang.spawn().expect("'cargo xtask drivers' names the packages");
         child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
@@ -626,16 +576,47 @@ mod tests {
     }
 
     #[test]
-    fn each_header_compiles_alone_for_windows_and_elf_as_c_and_cpp() {
-        for header in ["wdm", "ntddk", "d3dkmddi", "dispmprt", "ks"] {
-            for target in [WINDOWS, ELF] {
-                for language in ["c", "c++"] {
-                    let text = format!("#include <{header}.h>\n");
-                    let told = messages(&text, target, language, &[]);
-                    assert_eq!(told, "", "{header}.h for {target:?} as {language}");
+    fn each_header_compiles_alone_and_twice_for_each_target_and_standard() {
+        let folder = root().join("crates/abi/include/km");
+        let entries = std::fs::read_dir(folder).unwrap().flatten();
+        let mut headers: Vec<String> =
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        // Parts of wdm.h, which includes them behind its own definitions.
+        headers.retain(|name| !name.starts_with("wdm_"));
+        assert!(headers.len() > 30, "{headers:?}");
+        for header in headers {
+            for target in [WINDOWS, SHARED, ELF] {
+                for standard in ["-std=c11", "-std=c17", "-std=c++17", "-std=c++20"] {
+                    let text = format!("#include <{header}>\n#include <{header}>\n");
+                    let told = messages(&text, target, standard, &[]);
+                    assert_eq!(told, "", "{header} for {target:?} with {standard}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_fact_that_no_page_states_is_named_by_the_compiler() {
+        let text = "#include <dispmprt.h>\nint size = sizeof(DXGK_POWER_P_STATE);\n";
+        let told = messages(text, WINDOWS, "-std=c11", &[]);
+        let expected = "windtunnel_lacks_the_layout_of_DXGK_POWER_P_STATE";
+        assert!(told.contains(expected), "{told}");
+        let text = "#include <dispmprt.h>\nDXGK_POWER_P_STATE *pointer;\n";
+        assert_eq!(messages(text, WINDOWS, "-std=c11", &[]), "");
+    }
+
+    #[test]
+    fn the_layouts_of_every_interface_version_are_asserted() {
+        for version in ["VISTA", "WIN7", "WIN8", "WDDM1_3", "WDDM2_0", "WDDM2_4", "WDDM2_9"] {
+            let define = format!("-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_{version}");
+            for target in [WINDOWS, ELF] {
+                let text = "#include <dispmprt.h>\n";
+                assert_eq!(messages(text, target, "-std=c11", &[&define]), "", "{version}");
+            }
+        }
+        // An assertion can fail.
+        let text = "#include <dispmprt.h>\nWINDTUNNEL_LAYOUT(sizeof(DXGK_DRIVERCAPS) == 1);\n";
+        assert!(messages(text, ELF, "-std=c11", &[]).contains("DXGK_DRIVERCAPS"));
     }
 
     #[test]
@@ -654,7 +635,7 @@ mod tests {
                  C_ASSERT(sizeof(DXGK_DRIVERCAPS) == {caps});\n"
             );
             let define = format!("-DDXGKDDI_INTERFACE_VERSION=DXGKDDI_INTERFACE_VERSION_{version}");
-            assert_eq!(messages(&text, ELF, "c", &[&define]), "", "{version}");
+            assert_eq!(messages(&text, ELF, "-std=c11", &[&define]), "", "{version}");
         }
     }
 }

@@ -62,6 +62,15 @@ pub(super) enum Definition {
         name: String,
         value: String,
     },
+    /// A definition that is written as C already.
+    Fact {
+        name: String,
+        text: String,
+        /// Other names that it defines.
+        words: Vec<String>,
+        /// Whether it can be pointed to before it is defined.
+        is_struct: bool,
+    },
 }
 
 /// A member of a struct, with the other members of its union.
@@ -97,7 +106,8 @@ impl Definition {
             | Definition::Table { name, .. }
             | Definition::Flags { name, .. }
             | Definition::Values { name, .. }
-            | Definition::Status { name, .. } => name,
+            | Definition::Status { name, .. }
+            | Definition::Fact { name, .. } => name,
         }
     }
 }

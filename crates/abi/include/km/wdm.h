@@ -8,54 +8,103 @@
 #ifndef WINDTUNNEL_WDM_H
 #define WINDTUNNEL_WDM_H
 
+#include <sal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 #define WINDTUNNEL_ASSERT(that) static_assert(that, #that)
+#define WINDTUNNEL_EXTERN_C extern "C"
 extern "C" {
 #else
 #define WINDTUNNEL_ASSERT(that) _Static_assert(that, #that)
+#define WINDTUNNEL_EXTERN_C
 #endif
 
-#pragma GCC diagnostic push
-/* Anonymous unions and structs, as on Windows. */
-#pragma GCC diagnostic ignored "-Wpedantic"
+/*
+ * A driver is an image (.sys) or a shared object (.so). A shared object is compiled for Windows, as
+ * 'windtunnel cc' does with WINDTUNNEL_SHARED_OBJECT, or for Linux, where NTAPI is the calling
+ * convention of Windows.
+ */
+#if defined(_WIN32) && !defined(WINDTUNNEL_SHARED_OBJECT)
+#define WINDTUNNEL_IMAGE 1
+#endif
 
-/* One calling convention for a driver, as an image and as a shared object. */
+/* Anonymous unions and structs, and bits laid out as on Windows. */
+#ifdef _WIN32
+#define WINDTUNNEL_LAYOUTS_BEGIN \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wpedantic\"")
+#define WINDTUNNEL_LAYOUTS_END _Pragma("GCC diagnostic pop")
+#else
+#define WINDTUNNEL_LAYOUTS_BEGIN \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wpedantic\"") \
+        _Pragma("ms_struct on")
+#define WINDTUNNEL_LAYOUTS_END _Pragma("ms_struct reset") _Pragma("GCC diagnostic pop")
+#endif
+WINDTUNNEL_LAYOUTS_BEGIN
+
+/* A fact of the newest interface version. A display driver for an earlier one does not check it. */
+#define WINDTUNNEL_LAYOUT(that) WINDTUNNEL_ASSERT(that)
+
+/* The names of a type that parameters of the display interface have. */
+#define WINDTUNNEL_POINTERS(name) \
+    typedef name *P##name, *IN_P##name, *OUT_P##name, *INOUT_P##name; \
+    typedef const name IN_CONST_##name, *IN_CONST_P##name
+
+#ifdef WINDTUNNEL_IMAGE
+#define NTSYSAPI __declspec(dllimport)
+#define WINDTUNNEL_SELECTANY __declspec(selectany)
+#else
+#define NTSYSAPI extern
+#define WINDTUNNEL_SELECTANY __attribute__((weak))
+/* Only an image has handlers of exceptions. */
+#define __try if (1)
+#define __except(filter) else if (0)
+#define __finally if (1)
+#endif
+
+/* One calling convention. */
 #ifdef _WIN32
 #define NTAPI
-#define NTSYSAPI __declspec(dllimport)
 #define DECLSPEC_NORETURN __declspec(noreturn)
 #else
 #define NTAPI __attribute__((ms_abi))
-#define NTSYSAPI extern
 #define DECLSPEC_NORETURN __attribute__((noreturn))
+/* Words of Microsoft's compiler. */
+#define __stdcall
+#define __cdecl
+#define __fastcall
+#define __forceinline inline __attribute__((always_inline))
+#define __int64 long long
+#define __int32 int
+#define __int16 short
+#define __int8 char
+#define __unaligned
+#define __w64
 #endif
 #define NTKERNELAPI NTSYSAPI
 #define APIENTRY NTAPI
 #define FORCEINLINE static inline __attribute__((always_inline, unused))
 #define DECLSPEC_NOINLINE __attribute__((noinline))
 
-/* Annotations of Windows's headers: they mean nothing to this compiler. */
 #define IN
 #define OUT
 #define OPTIONAL
 #define CONST const
-#define _In_
-#define _In_opt_
-#define _Out_
-#define _Out_opt_
-#define _Inout_
-#define _Inout_opt_
-#define _Use_decl_annotations_
-#define _Function_class_(name)
-#define _IRQL_requires_(level)
-#define _IRQL_requires_max_(level)
-#define _IRQL_requires_min_(level)
-#define _IRQL_requires_same_
-#define _When_(condition, annotations)
+#define FAR
+#define NEAR
+#define CALLBACK NTAPI
+#define WINAPI NTAPI
+#define STDAPICALLTYPE NTAPI
+#define DECLSPEC_IMPORT NTSYSAPI
+#define DECLSPEC_SELECTANY WINDTUNNEL_SELECTANY
+#define DECLSPEC_ALIGN(bytes) __attribute__((aligned(bytes)))
+#define DECLSPEC_CACHEALIGN DECLSPEC_ALIGN(64)
+#define DECLSPEC_ALLOCATOR
+#define DECLSPEC_DEPRECATED_DDK
+#define UNALIGNED
+#define RESTRICTED_POINTER
 
 #define VOID void
 #define TRUE 1
@@ -64,29 +113,34 @@ extern "C" {
 #define NULL 0
 #endif
 
-typedef void *PVOID;
-typedef char CHAR, *PCHAR, *PSTR;
-typedef const char *PCSTR;
-typedef unsigned char UCHAR, *PUCHAR, BOOLEAN, *PBOOLEAN, BYTE;
-typedef short SHORT;
-typedef unsigned short USHORT, *PUSHORT;
+typedef void *PVOID, *PVOID64;
+typedef char CHAR, *PCHAR, *PSTR, *PSZ;
+typedef const char *PCSTR, *PCSZ;
+typedef signed char INT8;
+typedef unsigned char UCHAR, *PUCHAR, BOOLEAN, *PBOOLEAN, BYTE, *PBYTE, UINT8;
+typedef short SHORT, *PSHORT, INT16;
+typedef unsigned short USHORT, *PUSHORT, WORD, *PWORD, UINT16;
 typedef short CSHORT;
 typedef int BOOL;
-typedef int INT;
-typedef unsigned int UINT, *PUINT, UINT32;
-typedef float FLOAT;
+typedef int INT, *PINT, INT32;
+typedef unsigned int UINT, *PUINT, UINT32, ULONG32;
+typedef float FLOAT, *PFLOAT;
+typedef double DOUBLE;
 #ifdef _WIN32
 typedef long LONG, *PLONG;
-typedef unsigned long ULONG, *PULONG, DWORD;
+typedef unsigned long ULONG, *PULONG, DWORD, *PDWORD;
 #else
 typedef int LONG, *PLONG;
-typedef unsigned int ULONG, *PULONG, DWORD;
+typedef unsigned int ULONG, *PULONG, DWORD, *PDWORD;
 #endif
-typedef long long LONGLONG, *PLONGLONG, LONG64, INT64;
-typedef unsigned long long ULONGLONG, *PULONGLONG, ULONG64, *PULONG64, UINT64;
-typedef uintptr_t ULONG_PTR, *PULONG_PTR, UINT_PTR, KAFFINITY;
-typedef intptr_t LONG_PTR, INT_PTR;
+typedef LONG LONG32;
+typedef long long LONGLONG, *PLONGLONG, LONG64, *PLONG64, INT64;
+typedef unsigned long long ULONGLONG, *PULONGLONG, ULONG64, *PULONG64, UINT64, *PUINT64, DWORD64,
+    DWORDLONG;
+typedef uintptr_t ULONG_PTR, *PULONG_PTR, UINT_PTR, DWORD_PTR, KAFFINITY, *PKAFFINITY;
+typedef intptr_t LONG_PTR, *PLONG_PTR, INT_PTR;
 typedef size_t SIZE_T, *PSIZE_T;
+typedef intptr_t SSIZE_T;
 typedef LONG NTSTATUS, *PNTSTATUS;
 typedef LONG HRESULT;
 typedef PVOID HANDLE, *PHANDLE;
@@ -94,16 +148,29 @@ typedef UCHAR KIRQL, *PKIRQL;
 typedef LONG KPRIORITY;
 typedef CHAR KPROCESSOR_MODE;
 typedef CHAR CCHAR;
+typedef ULONG LOGICAL;
 typedef ULONG DEVICE_TYPE, ACCESS_MASK;
 typedef ULONG64 POOL_FLAGS;
 typedef UINT D3DKMT_HANDLE;
+typedef UCHAR *PUINT8;
 #if __SIZEOF_WCHAR_T__ == 2
 typedef wchar_t WCHAR;
 #else
 typedef __CHAR16_TYPE__ WCHAR; /* Use -fshort-wchar for L"" strings. */
 #endif
-typedef WCHAR *PWCHAR, *PWSTR;
-typedef const WCHAR *PCWSTR;
+typedef WCHAR *PWCHAR, *PWSTR, *PWCH;
+typedef const WCHAR *PCWSTR, *PCWCH;
+
+/* The arguments of a function with NTAPI. */
+#ifdef _WIN32
+#define WINDTUNNEL_VA_LIST va_list
+#define WINDTUNNEL_VA_START(list, last) va_start(list, last)
+#define WINDTUNNEL_VA_END(list) va_end(list)
+#else
+#define WINDTUNNEL_VA_LIST __builtin_ms_va_list
+#define WINDTUNNEL_VA_START(list, last) __builtin_ms_va_start(list, last)
+#define WINDTUNNEL_VA_END(list) __builtin_ms_va_end(list)
+#endif
 
 WINDTUNNEL_ASSERT(sizeof(void *) == 8);
 WINDTUNNEL_ASSERT(sizeof(WCHAR) == 2);
@@ -121,6 +188,7 @@ WINDTUNNEL_ASSERT(sizeof(LONG) == 4);
 #define NT_ASSERT(that) ((void)0)
 #define ROUND_TO_SIZE(length, alignment) \
     (((length) + ((alignment) - 1)) & ~((SIZE_T)(alignment) - 1))
+#define MAX_PATH 260
 #define PAGE_SIZE 0x1000
 #define PAGE_SHIFT 12
 #define ROUND_TO_PAGES(size) ROUND_TO_SIZE(size, PAGE_SIZE)
@@ -147,16 +215,18 @@ typedef union _ULARGE_INTEGER {
     ULONGLONG QuadPart;
 } ULARGE_INTEGER, *PULARGE_INTEGER;
 
-typedef struct _LUID LUID, *PLUID;
+typedef struct _LUID LUID;
+WINDTUNNEL_POINTERS(LUID);
 
 struct _LUID {
     UINT LowPart;
     LONG HighPart;
 };
-WINDTUNNEL_ASSERT(sizeof(LUID) == 8);
-WINDTUNNEL_ASSERT(offsetof(LUID, LowPart) == 0);
-WINDTUNNEL_ASSERT(offsetof(LUID, HighPart) == 4);
-typedef struct _RECT RECT, *PRECT;
+WINDTUNNEL_LAYOUT(sizeof(LUID) == 8);
+WINDTUNNEL_LAYOUT(offsetof(LUID, LowPart) == 0);
+WINDTUNNEL_LAYOUT(offsetof(LUID, HighPart) == 4);
+typedef struct _RECT RECT;
+WINDTUNNEL_POINTERS(RECT);
 
 struct _RECT {
     LONG left;
@@ -164,12 +234,13 @@ struct _RECT {
     LONG right;
     LONG bottom;
 };
-WINDTUNNEL_ASSERT(sizeof(RECT) == 16);
-WINDTUNNEL_ASSERT(offsetof(RECT, left) == 0);
-WINDTUNNEL_ASSERT(offsetof(RECT, top) == 4);
-WINDTUNNEL_ASSERT(offsetof(RECT, right) == 8);
-WINDTUNNEL_ASSERT(offsetof(RECT, bottom) == 12);
-typedef struct _GUID GUID, *PGUID;
+WINDTUNNEL_LAYOUT(sizeof(RECT) == 16);
+WINDTUNNEL_LAYOUT(offsetof(RECT, left) == 0);
+WINDTUNNEL_LAYOUT(offsetof(RECT, top) == 4);
+WINDTUNNEL_LAYOUT(offsetof(RECT, right) == 8);
+WINDTUNNEL_LAYOUT(offsetof(RECT, bottom) == 12);
+typedef struct _GUID GUID;
+WINDTUNNEL_POINTERS(GUID);
 
 struct _GUID {
     UINT Data1;
@@ -177,21 +248,17 @@ struct _GUID {
     USHORT Data3;
     UCHAR Data4[8];
 };
-WINDTUNNEL_ASSERT(sizeof(GUID) == 16);
-WINDTUNNEL_ASSERT(offsetof(GUID, Data1) == 0);
-WINDTUNNEL_ASSERT(offsetof(GUID, Data2) == 4);
-WINDTUNNEL_ASSERT(offsetof(GUID, Data3) == 6);
-WINDTUNNEL_ASSERT(offsetof(GUID, Data4) == 8);
-typedef struct _UNICODE_STRING UNICODE_STRING, *PUNICODE_STRING;
-
-struct _UNICODE_STRING {
+WINDTUNNEL_LAYOUT(sizeof(GUID) == 16);
+WINDTUNNEL_LAYOUT(offsetof(GUID, Data1) == 0);
+WINDTUNNEL_LAYOUT(offsetof(GUID, Data2) == 4);
+WINDTUNNEL_LAYOUT(offsetof(GUID, Data3) == 6);
+WINDTUNNEL_LAYOUT(offsetof(GUID, Data4) == 8);
+typedef struct _UNICODE_STRING {
     USHORT Length;
     USHORT MaximumLength;
-    USHORT *Buffer;
-};
+    PWSTR Buffer;
+} UNICODE_STRING, *PUNICODE_STRING;
 WINDTUNNEL_ASSERT(sizeof(UNICODE_STRING) == 16);
-WINDTUNNEL_ASSERT(offsetof(UNICODE_STRING, Length) == 0);
-WINDTUNNEL_ASSERT(offsetof(UNICODE_STRING, MaximumLength) == 2);
 WINDTUNNEL_ASSERT(offsetof(UNICODE_STRING, Buffer) == 8);
 typedef const UNICODE_STRING *PCUNICODE_STRING;
 typedef const GUID *LPCGUID;
@@ -302,16 +369,6 @@ typedef struct _STRING {
 #define STATUS_GRAPHICS_I2C_DEVICE_DOES_NOT_EXIST ((NTSTATUS)0xC01E0581u)
 #define STATUS_GRAPHICS_I2C_ERROR_TRANSMITTING_DATA ((NTSTATUS)0xC01E0582u)
 #define STATUS_GRAPHICS_I2C_ERROR_RECEIVING_DATA ((NTSTATUS)0xC01E0583u)
-#ifndef STATUS_WAIT_0
-#define STATUS_WAIT_0 ((NTSTATUS)0x00000000)
-#endif
-#ifndef STATUS_MORE_PROCESSING_REQUIRED
-#define STATUS_MORE_PROCESSING_REQUIRED ((NTSTATUS)0xC0000016)
-#endif
-#ifndef STATUS_ACCESS_VIOLATION
-#define STATUS_ACCESS_VIOLATION ((NTSTATUS)0xC0000005)
-#endif
-
 /* Interrupt request levels. */
 #define PASSIVE_LEVEL 0
 #define LOW_LEVEL 0
@@ -338,6 +395,18 @@ typedef enum _POWER_ACTION {
     PowerActionShutdown = 4,
 } POWER_ACTION;
 WINDTUNNEL_ASSERT(sizeof(POWER_ACTION) == 4);
+typedef enum _SYSTEM_POWER_STATE {
+    PowerSystemUnspecified = 0,
+    PowerSystemWorking = 1,
+    PowerSystemSleeping1 = 2,
+    PowerSystemSleeping2 = 3,
+    PowerSystemSleeping3 = 4,
+    PowerSystemHibernate = 5,
+    PowerSystemShutdown = 6,
+    PowerSystemMaximum = 7,
+} SYSTEM_POWER_STATE, *PSYSTEM_POWER_STATE;
+typedef DEVICE_POWER_STATE *PDEVICE_POWER_STATE;
+#define POWER_SYSTEM_MAXIMUM 7
 
 /* Lists. */
 typedef struct _LIST_ENTRY {
@@ -429,8 +498,22 @@ NTSYSAPI SIZE_T NTAPI RtlCompareMemory(const void *one, const void *other, SIZE_
 
 typedef enum _POOL_TYPE {
     NonPagedPool = 0,
+    NonPagedPoolExecute = 0,
+    NonPagedPoolBase = 0,
     PagedPool = 1,
+    NonPagedPoolMustSucceed = 2,
+    NonPagedPoolBaseMustSucceed = 2,
+    DontUseThisType = 3,
+    NonPagedPoolCacheAligned = 4,
+    NonPagedPoolBaseCacheAligned = 4,
+    PagedPoolCacheAligned = 5,
+    NonPagedPoolCacheAlignedMustS = 6,
+    MaxPoolType = 7,
+    NonPagedPoolSession = 32,
+    PagedPoolSession = 33,
     NonPagedPoolNx = 512,
+    NonPagedPoolNxCacheAligned = 516,
+    NonPagedPoolSessionNx = 544,
 } POOL_TYPE;
 
 #define POOL_FLAG_UNINITIALIZED 0x0000000000000002ull
@@ -513,7 +596,7 @@ typedef struct _KTIMER {
     PKDPC Dpc;
     ULONG Processor;
     ULONG Period;
-} KTIMER, *PKTIMER;
+} KTIMER, *PKTIMER, *PRKTIMER;
 WINDTUNNEL_ASSERT(sizeof(KTIMER) == 64);
 
 typedef struct _FAST_MUTEX {
@@ -542,7 +625,15 @@ WINDTUNNEL_ASSERT(sizeof(KLOCK_QUEUE_HANDLE) == 24);
 typedef enum _EVENT_TYPE { NotificationEvent, SynchronizationEvent } EVENT_TYPE;
 typedef enum _TIMER_TYPE { NotificationTimer, SynchronizationTimer } TIMER_TYPE;
 typedef enum _WAIT_TYPE { WaitAll, WaitAny } WAIT_TYPE;
-typedef enum _KWAIT_REASON { Executive = 0, UserRequest = 6 } KWAIT_REASON;
+typedef enum _KWAIT_REASON {
+    Executive = 0,
+    FreePage = 1,
+    PageIn = 2,
+    PoolAllocation = 3,
+    DelayExecution = 4,
+    Suspended = 5,
+    UserRequest = 6,
+} KWAIT_REASON;
 typedef enum _MODE { KernelMode, UserMode } MODE;
 
 #define IO_NO_INCREMENT 0
@@ -585,7 +676,7 @@ NTKERNELAPI ULONG NTAPI KeQueryTimeIncrement(void);
 NTKERNELAPI void NTAPI KeStallExecutionProcessor(ULONG microseconds);
 
 /* IRQL and spin locks. */
-#ifdef _WIN32
+#ifdef WINDTUNNEL_IMAGE
 /* CR8 is the IRQL: as on Windows, these do not call. */
 FORCEINLINE KIRQL KeGetCurrentIrql(void)
 {
@@ -685,13 +776,15 @@ NTSYSAPI void NTAPI RtlAssert(PVOID assertion, PVOID file, ULONG line, PCSTR mes
 NTSYSAPI ULONG NTAPI DbgPrintEx(ULONG component, ULONG level, PCSTR format, ...);
 
 /* Structured exceptions. clang 14 protects calls only: put an access into a noinline function. */
-#ifdef _WIN32
 #define EXCEPTION_EXECUTE_HANDLER 1
 #define EXCEPTION_CONTINUE_SEARCH 0
 #define EXCEPTION_CONTINUE_EXECUTION (-1)
+#ifdef WINDTUNNEL_IMAGE
 #ifndef GetExceptionCode
 #define GetExceptionCode() _exception_code()
 #endif
+#else
+#define GetExceptionCode() STATUS_SUCCESS
 #endif
 NTKERNELAPI DECLSPEC_NORETURN void NTAPI ExRaiseStatus(NTSTATUS status);
 NTKERNELAPI void NTAPI ProbeForRead(const void *address, SIZE_T size, ULONG alignment);
@@ -699,7 +792,8 @@ NTKERNELAPI void NTAPI ProbeForWrite(void *address, SIZE_T size, ULONG alignment
 
 /* MDLs. */
 struct _IRP;
-typedef struct _MDL MDL, *PMDL;
+typedef struct _MDL MDL;
+WINDTUNNEL_POINTERS(MDL);
 
 struct _MDL {
     MDL *Next;
@@ -711,15 +805,15 @@ struct _MDL {
     UINT ByteCount;
     UINT ByteOffset;
 };
-WINDTUNNEL_ASSERT(sizeof(MDL) == 48);
-WINDTUNNEL_ASSERT(offsetof(MDL, Next) == 0);
-WINDTUNNEL_ASSERT(offsetof(MDL, Size) == 8);
-WINDTUNNEL_ASSERT(offsetof(MDL, MdlFlags) == 10);
-WINDTUNNEL_ASSERT(offsetof(MDL, Process) == 16);
-WINDTUNNEL_ASSERT(offsetof(MDL, MappedSystemVa) == 24);
-WINDTUNNEL_ASSERT(offsetof(MDL, StartVa) == 32);
-WINDTUNNEL_ASSERT(offsetof(MDL, ByteCount) == 40);
-WINDTUNNEL_ASSERT(offsetof(MDL, ByteOffset) == 44);
+WINDTUNNEL_LAYOUT(sizeof(MDL) == 48);
+WINDTUNNEL_LAYOUT(offsetof(MDL, Next) == 0);
+WINDTUNNEL_LAYOUT(offsetof(MDL, Size) == 8);
+WINDTUNNEL_LAYOUT(offsetof(MDL, MdlFlags) == 10);
+WINDTUNNEL_LAYOUT(offsetof(MDL, Process) == 16);
+WINDTUNNEL_LAYOUT(offsetof(MDL, MappedSystemVa) == 24);
+WINDTUNNEL_LAYOUT(offsetof(MDL, StartVa) == 32);
+WINDTUNNEL_LAYOUT(offsetof(MDL, ByteCount) == 40);
+WINDTUNNEL_LAYOUT(offsetof(MDL, ByteOffset) == 44);
 typedef ULONG_PTR PFN_NUMBER, *PPFN_NUMBER;
 
 #define MDL_MAPPED_TO_SYSTEM_VA 0x0001
@@ -776,10 +870,18 @@ typedef struct _IO_STACK_LOCATION IO_STACK_LOCATION, *PIO_STACK_LOCATION;
 typedef NTSTATUS NTAPI DRIVER_INITIALIZE(PDRIVER_OBJECT driver, PUNICODE_STRING registry_path);
 typedef NTSTATUS NTAPI DRIVER_ADD_DEVICE(PDRIVER_OBJECT driver, PDEVICE_OBJECT device);
 typedef NTSTATUS NTAPI DRIVER_DISPATCH(PDEVICE_OBJECT device, PIRP irp);
+typedef DRIVER_INITIALIZE *PDRIVER_INITIALIZE;
+typedef DRIVER_ADD_DEVICE *PDRIVER_ADD_DEVICE;
+typedef DRIVER_DISPATCH *PDRIVER_DISPATCH;
 typedef void NTAPI DRIVER_UNLOAD(PDRIVER_OBJECT driver);
+typedef DRIVER_UNLOAD *PDRIVER_UNLOAD;
 typedef void NTAPI DRIVER_CANCEL(PDEVICE_OBJECT device, PIRP irp);
+typedef DRIVER_CANCEL *PDRIVER_CANCEL;
 typedef NTSTATUS NTAPI IO_COMPLETION_ROUTINE(PDEVICE_OBJECT device, PIRP irp, PVOID context);
+typedef IO_COMPLETION_ROUTINE *PIO_COMPLETION_ROUTINE;
 typedef void NTAPI KSTART_ROUTINE(PVOID context);
+typedef KSTART_ROUTINE *PKSTART_ROUTINE;
+typedef PVOID PSECURITY_DESCRIPTOR;
 
 typedef struct _IO_STATUS_BLOCK {
     union {
@@ -795,6 +897,16 @@ WINDTUNNEL_ASSERT(sizeof(IO_STATUS_BLOCK) == 16);
 #define IRP_MJ_CLOSE 0x02
 #define IRP_MJ_DEVICE_CONTROL 0x0E
 #define IRP_MJ_INTERNAL_DEVICE_CONTROL 0x0F
+
+typedef BOOLEAN NTAPI FAST_IO_READ(PFILE_OBJECT file, PLARGE_INTEGER offset, ULONG length,
+                                   BOOLEAN wait, ULONG key, PVOID buffer,
+                                   PIO_STATUS_BLOCK io_status, PDEVICE_OBJECT device);
+typedef FAST_IO_READ *PFAST_IO_READ, *PFAST_IO_WRITE;
+typedef BOOLEAN NTAPI FAST_IO_DEVICE_CONTROL(PFILE_OBJECT file, BOOLEAN wait, PVOID input,
+                                             ULONG input_length, PVOID output,
+                                             ULONG output_length, ULONG code,
+                                             PIO_STATUS_BLOCK io_status, PDEVICE_OBJECT device);
+typedef FAST_IO_DEVICE_CONTROL *PFAST_IO_DEVICE_CONTROL;
 
 typedef struct _DRIVER_EXTENSION {
     PDRIVER_OBJECT DriverObject;
@@ -970,11 +1082,48 @@ NTKERNELAPI NTSTATUS NTAPI IoOpenDeviceRegistryKey(PDEVICE_OBJECT device, ULONG 
 
 typedef struct _IO_WORKITEM *PIO_WORKITEM;
 typedef void NTAPI IO_WORKITEM_ROUTINE(PDEVICE_OBJECT device, PVOID context);
+typedef IO_WORKITEM_ROUTINE *PIO_WORKITEM_ROUTINE;
+typedef void NTAPI WORKER_THREAD_ROUTINE(PVOID context);
+typedef WORKER_THREAD_ROUTINE *PWORKER_THREAD_ROUTINE;
+typedef struct _WORK_QUEUE_ITEM {
+    LIST_ENTRY List;
+    PWORKER_THREAD_ROUTINE WorkerRoutine;
+    PVOID Parameter;
+} WORK_QUEUE_ITEM, *PWORK_QUEUE_ITEM;
+WINDTUNNEL_ASSERT(sizeof(WORK_QUEUE_ITEM) == 32);
 typedef enum _WORK_QUEUE_TYPE { CriticalWorkQueue, DelayedWorkQueue } WORK_QUEUE_TYPE;
 NTKERNELAPI PIO_WORKITEM NTAPI IoAllocateWorkItem(PDEVICE_OBJECT device);
 NTKERNELAPI void NTAPI IoQueueWorkItem(PIO_WORKITEM item, IO_WORKITEM_ROUTINE *routine,
                                        WORK_QUEUE_TYPE queue, PVOID context);
 NTKERNELAPI void NTAPI IoFreeWorkItem(PIO_WORKITEM item);
+
+/* The head of an interface that a driver exports to another. */
+typedef void (NTAPI *PINTERFACE_REFERENCE)(PVOID context);
+typedef void (NTAPI *PINTERFACE_DEREFERENCE)(PVOID context);
+
+typedef struct _INTERFACE {
+    USHORT Size;
+    USHORT Version;
+    PVOID Context;
+    PINTERFACE_REFERENCE InterfaceReference;
+    PINTERFACE_DEREFERENCE InterfaceDereference;
+} INTERFACE, *PINTERFACE;
+WINDTUNNEL_ASSERT(sizeof(INTERFACE) == 32);
+
+#define PCI_DEVICE_PRESENT_INTERFACE_VERSION 1
+typedef struct _PCI_DEVICE_PRESENCE_PARAMETERS {
+    ULONG Size;
+    ULONG Flags;
+    USHORT VendorID;
+    USHORT DeviceID;
+    UCHAR RevisionID;
+    USHORT SubVendorID;
+    USHORT SubSystemID;
+    UCHAR BaseClass;
+    UCHAR SubClass;
+    UCHAR ProgIf;
+} PCI_DEVICE_PRESENCE_PARAMETERS, *PPCI_DEVICE_PRESENCE_PARAMETERS;
+WINDTUNNEL_ASSERT(sizeof(PCI_DEVICE_PRESENCE_PARAMETERS) == 24);
 
 /* Objects, handles, threads, the registry. */
 typedef struct _OBJECT_TYPE *POBJECT_TYPE;
@@ -1007,6 +1156,8 @@ typedef enum _KEY_VALUE_INFORMATION_CLASS {
     KeyValueBasicInformation = 0,
     KeyValueFullInformation = 1,
     KeyValuePartialInformation = 2,
+    KeyValueFullInformationAlign64 = 3,
+    KeyValuePartialInformationAlign64 = 4,
 } KEY_VALUE_INFORMATION_CLASS;
 
 typedef struct _KEY_VALUE_PARTIAL_INFORMATION {
@@ -1025,7 +1176,7 @@ typedef struct _KEY_VALUE_PARTIAL_INFORMATION {
 #define FILE_NON_DIRECTORY_FILE 0x40
 
 /* A variable of the kernel: an image reads its address from its import table. */
-#ifdef _WIN32
+#ifdef WINDTUNNEL_IMAGE
 extern POBJECT_TYPE *PsThreadType;
 #else
 extern POBJECT_TYPE PsThreadTypeVariable __asm__("PsThreadType");
@@ -1057,10 +1208,49 @@ NTSYSAPI NTSTATUS NTAPI ZwReadFile(HANDLE file, HANDLE event, PVOID apc_routine,
                                    PIO_STATUS_BLOCK io_status, PVOID buffer, ULONG length,
                                    PLARGE_INTEGER offset, PULONG key);
 
-#pragma GCC diagnostic pop
+/* GUIDs. */
+#ifdef INITGUID
+#define DEFINE_GUID(name, one, two, three, b0, b1, b2, b3, b4, b5, b6, b7) \
+    WINDTUNNEL_EXTERN_C const GUID WINDTUNNEL_SELECTANY name = { \
+        one, two, three, {b0, b1, b2, b3, b4, b5, b6, b7}}
+#else
+#define DEFINE_GUID(name, one, two, three, b0, b1, b2, b3, b4, b5, b6, b7) \
+    extern const GUID name
+#endif
+typedef GUID IID, CLSID;
+#ifdef __cplusplus
+#define REFGUID const GUID &
+#define REFIID const IID &
+#define REFCLSID const CLSID &
+#else
+#define REFGUID const GUID *
+#define REFIID const IID *
+#define REFCLSID const CLSID *
+#endif
+
+#include <ntstatus.h>
+#include <wdm_executive.h>
+#include <wdm_io.h>
+#include <wdm_rtl.h>
+
+WINDTUNNEL_LAYOUTS_END
 
 #ifdef __cplusplus
 }
+
+/* RtlCompareMemory, because a GUID has no operators of its own here. */
+inline bool IsEqualGUID(const GUID &one, const GUID &other)
+{
+    return RtlCompareMemory(&one, &other, sizeof(GUID)) == sizeof(GUID);
+}
+#ifndef _NO_SYS_GUID_OPERATOR_EQ_
+inline bool operator==(const GUID &one, const GUID &other) { return IsEqualGUID(one, other); }
+inline bool operator!=(const GUID &one, const GUID &other) { return !IsEqualGUID(one, other); }
 #endif
+#else
+#define IsEqualGUID(one, other) (RtlCompareMemory((one), (other), sizeof(GUID)) == sizeof(GUID))
+#endif
+#define IsEqualGUIDAligned(one, other) IsEqualGUID(one, other)
+#define InlineIsEqualGUID(one, other) IsEqualGUID(one, other)
 
 #endif

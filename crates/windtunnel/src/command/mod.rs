@@ -17,6 +17,7 @@ macro_rules! print {
     ($($text:tt)*) => { crate::command::write_output(format_args!($($text)*)) };
 }
 
+mod cc;
 mod check;
 mod explain;
 mod flight;
@@ -56,6 +57,7 @@ Examples:
   windtunnel explain pfnDeallocateCb        what an entry point does, which rules apply to it
   windtunnel explain 0x119/2                which rules lead to a bug check
   windtunnel list drivers                   drivers, good and bad
+  windtunnel cc DRIVER.vcxproj              build a driver from its sources (docs/first-miniport.md)
   windtunnel support                        what is implemented and what is missing
   windtunnel serve                          a kernel for D3DKMT clients (docs/run-your-client.md)
 
@@ -77,6 +79,8 @@ struct Arguments {
 enum Command {
     /// Fly a driver through scenarios and report every broken rule
     Check(check::Arguments),
+    /// Build a driver from C and C++ sources or an MSBuild project, with clang and lld
+    Cc(cc::Arguments),
     /// List drivers, scenarios or rules
     List {
         /// What to list
@@ -140,6 +144,7 @@ pub(crate) fn run() -> ExitCode {
     }
     let (json, answer) = match command {
         Command::Check(arguments) => (arguments.json, check::run(&arguments)),
+        Command::Cc(arguments) => (false, cc::run(&arguments)),
         Command::List { what, json } => (json, Ok(list::run(what, json))),
         Command::Support { json } => (json, Ok(support::run(json))),
         Command::Serve(arguments) => (false, serve::run(&arguments)),

@@ -1,0 +1,12 @@
+/* The version of the kit, for resources: there is none here. */
+#ifndef WINDTUNNEL_NTVERP_H
+#define WINDTUNNEL_NTVERP_H
+
+#define VER_PRODUCTMAJORVERSION 10
+#define VER_PRODUCTMINORVERSION 0
+#define VER_PRODUCTBUILD 22621
+#define VER_PRODUCTBUILD_QFE 0
+#define VER_PRODUCTVERSION 10, 0, 22621, 0
+#define VER_PRODUCTVERSION_STR "10.0.22621.0"
+
+#endif

@@ -4,6 +4,7 @@ mod adapter_info;
 mod adapters;
 mod allow;
 mod c_library;
+mod cc;
 mod contain;
 mod cost;
 mod damaged;

@@ -1,10 +1,10 @@
 //! Builds a driver from an author's sources.
 
 use crate::{
-    Form, IMAGE_FLAGS, KERNEL_FLAGS, Kit, Project, import_libraries, link_image,
+    Form, IMAGE_FLAGS, KERNEL_FLAGS, Kit, Project, dialect, import_libraries, link_image,
     link_shared_object, names, quietly, trace_macros,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,6 @@ pub struct Built {
     pub driver: PathBuf,
     /// The compiler's warnings.
     pub warnings: String,
-    /// What an author should know about the build.
-    pub notes: Vec<String>,
 }
 
 /// The target of a shared object: the calling convention, the types and the layouts of Windows, in
@@ -74,13 +72,13 @@ const AUTHOR_FLAGS: &[&str] = &[
     "-Wno-missing-braces",
 ];
 
-/// C++ of the kernel has no exceptions, and `operator new` can return NULL.
+/// C++ of the kernel has no exceptions.
 const CPP_FLAGS: &[&str] = &[
     "-fno-exceptions",
     "-fno-rtti",
     "-fno-threadsafe-statics",
     "-fdelayed-template-parsing",
-    "-fcheck-new",
+    "-fno-aligned-allocation",
 ];
 
 impl Sources {
@@ -142,15 +140,7 @@ pub fn build(kit: &Kit, sources: &Sources, out: &Path, form: Form) -> Result<Bui
             quietly(link.args([&script, "-Wl,-Bsymbolic", "-Wl,--gc-sections"]))?;
         }
     }
-    let has_cpp = sources.files.iter().any(|file| is_cpp(file));
-    let mut notes = Vec::new();
-    if has_cpp && !checks_new()? {
-        notes.push(
-            "this clang ignores -fcheck-new: an operator new without noexcept must not return NULL"
-                .to_owned(),
-        );
-    }
-    Ok(Built { driver: out, warnings, notes })
+    Ok(Built { driver: out, warnings })
 }
 
 struct Builder<'build> {
@@ -220,13 +210,27 @@ impl Builder<'_> {
         clang.args(&self.sources.arguments);
     }
 
-    /// Writes the overlay in which file names have any case.
+    /// Writes the overlay in which file names have any case, and C++ sources are as clang has to
+    /// read them.
     fn write_overlay(&self) -> Result<(), String> {
         let folder = |file: &PathBuf| fs::canonicalize(file).ok()?.parent().map(Path::to_owned);
         let mut folders: BTreeSet<PathBuf> = self.sources.files.iter().filter_map(folder).collect();
         folders.extend(self.sources.folders.iter().cloned());
+        let mut contents = BTreeMap::new();
+        let is_c = self.sources.files.iter().all(|file| !is_cpp(file));
+        for entry in folders.iter().filter_map(|it| fs::read_dir(it).ok()).flatten().flatten() {
+            let from = entry.path();
+            let Ok(text) = fs::read_to_string(&from) else { continue };
+            if let Some(text) = dialect::translated(&text).filter(|_| !is_c) {
+                let to =
+                    self.folder.join(format!("{}-{}", contents.len(), entry.file_name().display()));
+                fs::write(&to, text).map_err(|why| format!("{}: {why}", to.display()))?;
+                contents.insert(from, to);
+            }
+        }
         let path = self.folder.join("names.yaml");
-        fs::write(&path, names::overlay(&folders)).map_err(|why| format!("names.yaml: {why}"))
+        fs::write(&path, names::overlay(&folders, &contents))
+            .map_err(|why| format!("names.yaml: {why}"))
     }
 
     /// Writes the files with trace macros that the sources include.
@@ -255,11 +259,4 @@ impl Builder<'_> {
 fn is_cpp(file: &Path) -> bool {
     file.extension()
         .is_some_and(|extension| !extension.eq_ignore_ascii_case("c") || extension == "C")
-}
-
-/// Whether the compiler looks at what `operator new` returns if it has `-fcheck-new`.
-fn checks_new() -> Result<bool, String> {
-    let output = Command::new("clang").args(["-cc1", "--help"]).output();
-    let output = output.map_err(|why| format!("clang: {why}"))?;
-    Ok(String::from_utf8_lossy(&output.stdout).contains("-fcheck-new"))
 }

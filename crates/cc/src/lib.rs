@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod dialect;
 mod libraries;
 mod names;
 mod project;

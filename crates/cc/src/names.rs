@@ -1,6 +1,6 @@
 //! Names of files as Windows compares them: without regard to case, and with either slash.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -28,8 +28,11 @@ fn other_case(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// The text of a file system overlay of clang, in which the files of some folders have names in any
-/// case.
-pub(crate) fn overlay(folders: &BTreeSet<PathBuf>) -> String {
+/// case, and some files the contents of others.
+pub(crate) fn overlay(
+    folders: &BTreeSet<PathBuf>,
+    contents: &BTreeMap<PathBuf, PathBuf>,
+) -> String {
     let quoted = |path: &Path| format!("{:?}", path.display().to_string());
     let mut roots = Vec::new();
     for folder in folders {
@@ -39,7 +42,7 @@ pub(crate) fn overlay(folders: &BTreeSet<PathBuf>) -> String {
             format!(
                 "{{\"name\": {}, \"type\": \"file\", \"external-contents\": {}}}",
                 quoted(Path::new(&name)),
-                quoted(&entry.path())
+                quoted(contents.get(&entry.path()).unwrap_or(&entry.path()))
             )
         });
         let mut files: Vec<String> = files.collect();
@@ -51,7 +54,8 @@ pub(crate) fn overlay(folders: &BTreeSet<PathBuf>) -> String {
         ));
     }
     format!(
-        "{{\"version\": 0, \"case-sensitive\": \"false\", \"roots\": [\n{}]}}\n",
+        "{{\"version\": 0, \"case-sensitive\": \"false\", \"use-external-names\": \"false\", \
+         \"roots\": [\n{}]}}\n",
         roots.join(",\n")
     )
 }

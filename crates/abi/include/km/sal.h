@@ -205,6 +205,7 @@
 #define _Field_size_part_(...)
 #define _Field_size_part_opt_(...)
 #define _Function_class_(...)
+#define _Function_class_DXGK_(...)
 #define _Group_(...)
 #define _Guarded_by_(...)
 #define _Has_lock_kind_(...)

@@ -49,8 +49,8 @@ WINDTUNNEL_LAYOUTS_BEGIN
 
 /* The names of a type that parameters of the display interface have. */
 #define WINDTUNNEL_POINTERS(name) \
-    typedef name *P##name, *IN_P##name, *OUT_P##name, *INOUT_P##name; \
-    typedef const name IN_CONST_##name, *IN_CONST_P##name
+    typedef name IN_##name, INOUT_##name, *P##name, *IN_P##name, *OUT_P##name, *INOUT_P##name; \
+    typedef const name IN_CONST_##name, *IN_CONST_P##name, *const IN_CONST_P##name##_CONST
 
 #ifdef WINDTUNNEL_IMAGE
 #define NTSYSAPI __declspec(dllimport)

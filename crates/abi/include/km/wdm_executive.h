@@ -6,6 +6,7 @@
 #define WINDTUNNEL_WDM_EXECUTIVE_H
 
 /* Checked by Windows's checked builds and by code analysis: here in every build. */
+NTKERNELAPI BOOLEAN NTAPI KdRefreshDebuggerNotPresent(void);
 NTSYSAPI void NTAPI DbgBreakPoint(void);
 NTSYSAPI void NTAPI DbgBreakPointWithStatus(ULONG status);
 NTSYSAPI ULONG NTAPI vDbgPrintEx(ULONG component, ULONG level, PCSTR format, WINDTUNNEL_VA_LIST arguments);
@@ -384,6 +385,20 @@ NTKERNELAPI NTSTATUS NTAPI ObCloseHandle(HANDLE handle, KPROCESSOR_MODE mode);
 #define READ_REGISTER_USHORT(address) (*(volatile USHORT *)(address))
 #define READ_REGISTER_ULONG(address) (*(volatile ULONG *)(address))
 #define READ_REGISTER_ULONG64(address) (*(volatile ULONG64 *)(address))
+#define READ_REGISTER_BUFFER_UCHAR(from, to, count) \
+    WindtunnelReadRegisters((from), (to), (count), sizeof(UCHAR))
+#define READ_REGISTER_BUFFER_ULONG(from, to, count) \
+    WindtunnelReadRegisters((from), (to), (count), sizeof(ULONG))
+FORCEINLINE void WindtunnelReadRegisters(volatile void *from, void *to, ULONG count, ULONG size)
+{
+    ULONG at;
+    for (at = 0; at < count; at++) {
+        if (size == sizeof(ULONG))
+            ((ULONG *)to)[at] = ((volatile ULONG *)from)[at];
+        else
+            ((UCHAR *)to)[at] = ((volatile UCHAR *)from)[at];
+    }
+}
 FORCEINLINE void WRITE_REGISTER_UCHAR(volatile UCHAR *address, UCHAR value)
 {
     *address = value;

@@ -456,6 +456,11 @@ NTKERNELAPI NTSTATUS NTAPI IoCreateDevice(PDRIVER_OBJECT driver, ULONG size, PUN
                                           DEVICE_TYPE type, ULONG characteristics,
                                           BOOLEAN exclusive, PDEVICE_OBJECT *device);
 NTKERNELAPI void NTAPI IoDeleteDevice(PDEVICE_OBJECT device);
+NTKERNELAPI PDEVICE_OBJECT NTAPI IoGetRelatedDeviceObject(PFILE_OBJECT file);
+NTKERNELAPI PIRP NTAPI IoBuildSynchronousFsdRequest(ULONG major, PDEVICE_OBJECT device,
+                                                    PVOID buffer, ULONG length,
+                                                    PLARGE_INTEGER offset, PKEVENT event,
+                                                    PIO_STATUS_BLOCK io_status);
 NTKERNELAPI PIRP NTAPI IoAllocateIrp(CCHAR stack_size, BOOLEAN quota);
 NTKERNELAPI void NTAPI IoFreeIrp(PIRP irp);
 NTKERNELAPI NTSTATUS NTAPI IoRegisterDeviceInterface(PDEVICE_OBJECT device, const GUID *class_guid,

@@ -83,9 +83,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
     match cc::build(&kit, &sources, &out, form) {
         Ok(built) => {
             eprint(&built.warnings);
-            for note in &built.notes {
-                eprintln!("windtunnel: note: {note}");
-            }
             println!("{}", built.driver.display());
             Ok(ExitCode::SUCCESS)
         }

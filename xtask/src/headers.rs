@@ -14,9 +14,12 @@ mod read;
 use crate::root;
 use std::path::PathBuf;
 
-/// Rewrites the headers.
+/// Rewrites the headers that change: what is built from the others stays up to date.
 pub(crate) fn run() -> Result<(), String> {
     for (path, text) in generate()? {
+        if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            continue;
+        }
         std::fs::create_dir_all(path.parent().unwrap_or(&path))
             .map_err(|reason| format!("{}: {reason}", path.display()))?;
         std::fs::write(&path, text).map_err(|reason| format!("{}: {reason}", path.display()))?;

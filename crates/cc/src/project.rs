@@ -1,4 +1,4 @@
-//! MSBuild projects (`.vcxproj`): the sources, defines, include folders and the language
+//! Projects of `MSBuild` (`.vcxproj`): the sources, defines, include folders and the language
 //! standard of the configuration `Release|x64`.
 //!
 //! A condition is read by what it names: the configuration, or none. Properties that other files

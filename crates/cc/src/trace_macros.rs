@@ -50,7 +50,7 @@ pub(crate) fn declared(text: &str) -> BTreeSet<String> {
 pub(crate) fn text(names: &BTreeSet<String>) -> String {
     let mut text = ALWAYS.to_owned();
     for name in names {
-        text.push_str(&format!("#undef {name}\n#define {name}(...) ((void)0)\n"));
+        text.extend(["#undef ", name, "\n#define ", name, "(...) ((void)0)\n"]);
     }
     text
 }

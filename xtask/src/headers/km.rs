@@ -132,6 +132,9 @@ pub(super) fn generate() -> Result<Vec<(PathBuf, String)>, String> {
     let mut written = in_wdm;
     let text = ks.header("ks", what, "windef", KS_FUNCTIONS, &mut written, |_| true);
     headers.extend([(path("ks"), text), (path("ntddk"), NTDDK.to_owned()), (path("wdm"), wdm)]);
+    let mut names: Vec<&str> = GRAPHICS.iter().map(|(name, _)| *name).collect();
+    names.push("ks");
+    headers.push((root().join("docs/header-names.md"), facts.page(&names)));
     Ok(headers)
 }
 

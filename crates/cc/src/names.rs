@@ -10,11 +10,7 @@ pub(crate) fn find(from: &Path, path: &str) -> Option<PathBuf> {
     let mut found = if path.starts_with('/') { PathBuf::from("/") } else { from.to_owned() };
     for part in Path::new(&path).components() {
         match part {
-            Component::ParentDir => {
-                if !found.pop() {
-                    return None;
-                }
-            }
+            Component::ParentDir => found = found.parent().map(Path::to_path_buf)?,
             Component::Normal(name) => {
                 let exact = found.join(name);
                 found = if exact.exists() { exact } else { other_case(&found, name.to_str()?)? };

@@ -22,7 +22,7 @@ pub(super) struct Facts {
     constants: Vec<(String, String)>,
     /// Names of pointers that are not the name of the structure with a `P`.
     pointers: Vec<(String, String)>,
-    pub(super) facts: Vec<Fact>,
+    all: Vec<Fact>,
 }
 
 /// The head of the page of documented names.
@@ -53,10 +53,10 @@ impl Facts {
     }
 
     fn parse(text: &str) -> Self {
-        let mut all = Self { constants: Vec::new(), pointers: Vec::new(), facts: Vec::new() };
+        let mut all = Self { constants: Vec::new(), pointers: Vec::new(), all: Vec::new() };
         for row in text.lines().filter(|row| !row.is_empty() && !row.starts_with('#')) {
             if row.starts_with(' ') {
-                if let Some(fact) = all.facts.last_mut() {
+                if let Some(fact) = all.all.last_mut() {
                     fact.lines.push(row.to_owned());
                 }
                 continue;
@@ -69,7 +69,7 @@ impl Facts {
                     let stars = "*".repeat(word(3).parse().unwrap_or(1));
                     all.pointers.push((word(1), format!("{} {stars}{}", word(2), word(1))));
                 }
-                _ => all.facts.push(Fact {
+                _ => all.all.push(Fact {
                     name: word(1),
                     header: word(2),
                     kind: word(0),
@@ -98,7 +98,7 @@ impl Facts {
         let mut lacking = String::new();
         for header in headers {
             let count = |kinds: &[&str]| {
-                let facts = self.facts.iter().filter(|fact| fact.header == *header);
+                let facts = self.all.iter().filter(|fact| fact.header == *header);
                 facts.filter(|fact| kinds.contains(&fact.kind.as_str())).count()
             };
             line(
@@ -112,12 +112,12 @@ impl Facts {
                     count(&["opaque"])
                 ),
             );
-            let facts = self.facts.iter().filter(|fact| fact.header == *header);
+            let facts = self.all.iter().filter(|fact| fact.header == *header);
             for fact in facts.filter(opaque) {
                 line(&mut lacking, format_args!("- `{}` (`{header}.h`): {}", fact.name, fact.rest));
             }
         }
-        let values = self.facts.iter().flat_map(|fact| &fact.lines);
+        let values = self.all.iter().flat_map(|fact| &fact.lines);
         let unknown = values.filter(|row| row.ends_with("= ?")).count();
         line(
             &mut text,
@@ -132,7 +132,7 @@ impl Facts {
     /// The definitions of the facts, each with its header.
     pub(super) fn definitions(&self) -> Vec<(String, Definition)> {
         let mut all: Vec<(String, Definition)> = self
-            .facts
+            .all
             .iter()
             .map(|fact| {
                 let definition = Definition::Fact {
@@ -146,7 +146,7 @@ impl Facts {
             .collect();
         for (name, declared) in &self.pointers {
             let of = declared.split(' ').next().unwrap_or_default().trim_start_matches('_');
-            if let Some(fact) = self.facts.iter().find(|fact| fact.name == of) {
+            if let Some(fact) = self.all.iter().find(|fact| fact.name == of) {
                 let text = format!("typedef {};\n", declared.trim_start_matches('_'));
                 let (name, words) = (name.clone(), Vec::new());
                 let pointer = Definition::Fact { name, text, words, is_struct: false };
@@ -170,7 +170,7 @@ impl Fact {
     /// Whether the name is that of a pointer to a function.
     fn is_pointer(&self) -> bool {
         let start = |start: &&str| *start != "DXGK_" && self.name.starts_with(*start);
-        POINTERS.iter().any(|it| start(it))
+        POINTERS.iter().any(start)
     }
 
     /// The names of an enumeration's values.
@@ -353,7 +353,7 @@ impl Writer<'_> {
 
 /// The name that a member declares: a word before an array's length, or a function's.
 fn declared_name(declaration: &str) -> String {
-    let end = declaration.find("[").unwrap_or(declaration.len());
+    let end = declaration.find('[').unwrap_or(declaration.len());
     let text = declaration[..end].trim_end_matches(';');
     if let Some((_, function)) = text.split_once("(NTAPI *") {
         return function.split(')').next().unwrap_or_default().to_owned();

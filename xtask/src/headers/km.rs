@@ -388,11 +388,11 @@ impl Definitions {
                 );
             }
             Definition::Flags { bits, numbers, .. } => flags(&mut text, name, bits, *numbers),
-            Definition::Table { .. } => (), // A fact: it grows with the interface version.
             Definition::Struct { members, packing, .. } => {
                 self.structure(&mut text, name, members, packing);
             }
-            Definition::Union { .. } => (), // Written where it is a member.
+            // A union is written where it is a member; a table is a fact, because it grows.
+            Definition::Union { .. } | Definition::Table { .. } => (),
             Definition::Fact { text: fact, .. } => text.push_str(fact),
         }
         self.asserts(&mut text, it);

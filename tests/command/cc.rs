@@ -1,4 +1,4 @@
-//! `windtunnel cc`: the commands of docs/first-miniport.md, MSBuild projects, and what fails.
+//! `windtunnel cc`: the commands of docs/first-miniport.md, `MSBuild` projects, and what fails.
 #![expect(clippy::unwrap_used, reason = "a driver that is not built is a failed test")]
 
 use harness::command::windtunnel_command;

@@ -22,10 +22,10 @@ pub(crate) struct Arguments {
     /// The driver's file [default: the name of the project or the first source, in this folder]
     #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// An MSBuild project (.vcxproj), whose configuration Release|x64 is built, or arguments
+    /// A project (.vcxproj), whose configuration Release|x64 is built, or arguments
     /// of clang
     #[arg(value_name = "ARGS", allow_hyphen_values = true)]
-    arguments: Vec<OsString>,
+    for_clang: Vec<OsString>,
     /// C and C++ sources
     #[arg(last = true, value_name = "SOURCES")]
     sources: Vec<PathBuf>,
@@ -39,7 +39,34 @@ enum Target {
     So,
 }
 
+/// The arguments for clang, without what is for this command: the parser leaves everything from
+/// the first argument for clang on.
+fn split(arguments: &Arguments) -> Arguments {
+    let mut parts = Arguments {
+        target: arguments.target,
+        output: arguments.output.clone(),
+        for_clang: Vec::new(),
+        sources: arguments.sources.clone(),
+    };
+    let mut rest = arguments.for_clang.iter();
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            parts.sources.extend(rest.by_ref().map(PathBuf::from));
+        } else if argument == "-o" {
+            parts.output = rest.next().map(PathBuf::from);
+        } else if argument == "--target" {
+            let value = rest.next();
+            parts.target =
+                if value.is_some_and(|it| it == "so") { Target::So } else { Target::Sys };
+        } else {
+            parts.for_clang.push(argument.clone());
+        }
+    }
+    parts
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
+    let arguments = &split(arguments);
     let missing = cc::missing_packages();
     if !missing.is_empty() {
         let packages = missing.join(" ");
@@ -55,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, CommandError> {
         Path::new(path).extension().is_some_and(|found| found.eq_ignore_ascii_case("vcxproj"))
     };
     let (projects, more): (Vec<OsString>, Vec<OsString>) =
-        arguments.arguments.iter().cloned().partition(is_project);
+        arguments.for_clang.iter().cloned().partition(is_project);
     let (mut sources, name) = match projects.as_slice() {
         [] if arguments.sources.is_empty() => {
             return Err(CommandError(
@@ -112,5 +139,26 @@ fn of_files(arguments: &Arguments) -> (Sources, String) {
 fn eprint(text: &str) {
     if !text.is_empty() {
         eprintln!("{}", text.trim_end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_and_the_sources_may_follow_arguments_for_clang() {
+        let words = ["-DDBG=1", "-I", "inc", "--target", "so", "-o", "my.so", "--", "a.c", "b.cpp"];
+        let arguments = Arguments {
+            target: Target::Sys,
+            output: None,
+            for_clang: words.map(OsString::from).into(),
+            sources: Vec::new(),
+        };
+        let parts = split(&arguments);
+        assert_eq!(parts.for_clang, ["-DDBG=1", "-I", "inc"].map(OsString::from));
+        assert_eq!(parts.output, Some(PathBuf::from("my.so")));
+        assert!(matches!(parts.target, Target::So));
+        assert_eq!(parts.sources, ["a.c", "b.cpp"].map(PathBuf::from));
     }
 }

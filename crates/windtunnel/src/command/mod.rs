@@ -79,7 +79,7 @@ struct Arguments {
 enum Command {
     /// Fly a driver through scenarios and report every broken rule
     Check(check::Arguments),
-    /// Build a driver from C and C++ sources or an MSBuild project, with clang and lld
+    /// Build a driver from C and C++ sources or a project (.vcxproj), with clang and lld
     Cc(cc::Arguments),
     /// List drivers, scenarios or rules
     List {

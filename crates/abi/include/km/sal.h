@@ -254,7 +254,6 @@
 #define _Kernel_requires_resource_not_held_(...)
 #define _Lock_level_order_(...)
 #define _Null_terminated_or_(...)
-#define _Old_unused_(...)
 #define _On_failure_(...)
 #define _Out_bytecap_(...)
 #define _Out_cap_(...)

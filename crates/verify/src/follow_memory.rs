@@ -163,12 +163,18 @@ impl Shadows {
             let named = self.resource_view(resource).map(|view| view.resource);
             let resource = named.or_else(|| resource.serial());
             let (mut creator, mut requirements) = (false, MemoryRequirements::default());
+            let mut ended_by = None;
             self.with_allocation(allocation, |allocation| {
+                ended_by = allocation.ended_by.take();
                 allocation.views += 1;
                 allocation.busy += 1;
                 creator = allocation.creator == device;
                 requirements = allocation.memory.requirements;
             });
+            // An open by an NT handle was under way when the last view and the NT handle were closed.
+            if let Some(retirement) = ended_by {
+                self.with_retirement(retirement, |it| decrement(&mut it.orphans));
+            }
             let (of_allocation, of_device) = (allocation.into(), device.into());
             self.begin(event, || View {
                 allocation: of_allocation,
@@ -234,6 +240,7 @@ impl Shadows {
         let Some(ended) = self.take_subject(event, ended) else { return };
         let (allocation, device, retirement, resource, (was_busy, was_hasty, listed)) = ended;
         let mut orphan = 0;
+        let held = resource.is_some_and(|resource| self.nt_holds_of(resource.into()) > 0);
         self.with_allocation(allocation, |it| {
             if was_busy {
                 decrement(&mut it.busy);
@@ -242,7 +249,7 @@ impl Shadows {
                 decrement(&mut it.memory.resident_devices);
             }
             decrement(&mut it.views);
-            if it.views == 0 {
+            if it.views == 0 && !held {
                 (it.ended_by, orphan) = (retirement, 1);
             }
         });

@@ -21,7 +21,6 @@ use crate::ddi::permit::{PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::device::Device;
-use crate::lifetime::nt_object::is_resource_nt_held;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::lock::StateGuard;
@@ -633,7 +632,7 @@ impl KernelState {
             let Some(allocation) = of.and_then(|of| self.allocations.get(of)) else { continue };
             let last = allocation.views.len() == 1
                 || allocation.views.iter().all(|other| it.views.contains(other));
-            if !last || is_resource_nt_held(&self.resources, allocation.resource) {
+            if !last || self.is_held_beside_ending(allocation.resource) {
                 continue;
             }
             if allocation.renames.is_some() {

@@ -60,8 +60,12 @@ fn an_endless_poll_is_found_in_virtual_time_with_its_place() {
 }
 
 #[test]
-fn a_return_with_a_spin_lock_is_an_error_with_the_place_of_the_acquisition() {
-    let texts = ["returned at DISPATCH_LEVEL with a spin lock (acquired in ", ".c:"];
+fn a_return_with_a_spin_lock_is_an_error_with_the_places_of_the_acquisition_and_the_return() {
+    let texts = [
+        "DxgkDdiOpenAllocation, which is SgOpenAllocation (",
+        "returned at DISPATCH_LEVEL with a spin lock (acquired in ",
+        ".c:",
+    ];
     assert_found("keeps-spin-lock-in-open", DDI, "KMD-LEVEL-008", &texts, None);
     let (_, finding) = first_finding("keeps-spin-lock-in-open", DDI, "sys");
     assert_eq!(finding["severity"], "error");

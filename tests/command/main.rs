@@ -20,6 +20,7 @@ mod jobs;
 mod lost_verdicts;
 mod memory_faults;
 mod own_driver;
+mod refused_calls;
 mod report;
 mod run;
 mod samples;

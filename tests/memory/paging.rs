@@ -175,7 +175,8 @@ fn four_times_the_memory_is_paged_in_turn() {
     assert!(moved > 100, "{moved} were moved out");
 }
 
-/// A shared allocation is locked by the device that created it, and by no other device.
+/// A shared allocation is locked by the process that created it, with any of its devices, and by no
+/// other process.
 #[test]
 fn only_its_creator_locks_a_shared_allocation() {
     run_with_gpu(MemoryPlan::default(), |testbed, at, _| {
@@ -185,16 +186,30 @@ fn only_its_creator_locks_a_shared_allocation() {
         let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
         let made = maker.client.create(at, &CreateAllocation { flags, ..create }).unwrap();
         let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
-        let mut lock = |test_client: &PagingClient, view: u32| {
-            let (device, view) = (Handle(test_client.device), Handle(view));
+        let other = maker.client.create_device(at, maker.adapter).unwrap();
+        let again = maker.client.open_resource(at, other, made.global).unwrap();
+        let mut lock = |client: &Client, device: u32, view: u32| {
+            let (device, view) = (Handle(device), Handle(view));
             let request = LockRequest { device, view, ..LockRequest::default() };
-            testbed.kernel.lock(at, test_client.client.session().process(), &request)
+            testbed.kernel.lock(at, client.session().process(), &request)
         };
-        let view = opened.allocations[0];
-        assert!(matches!(lock(&opener, view), Err(KernelError::NotCreator(_))));
-        assert!(lock(&maker, made.allocations[0]).is_ok());
-        let (process, device) = (maker.client.session().process(), Handle(maker.device));
-        testbed.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
+        let refused = lock(&opener.client, opener.device, opened.allocations[0]);
+        assert!(matches!(refused, Err(KernelError::NotCreator(_))));
+        let views = [(maker.device, made.allocations[0]), (other, again.allocations[0])];
+        let addresses =
+            views.map(|(device, view)| lock(&maker.client, device, view).unwrap().address);
+        assert_eq!(addresses[0], addresses[1], "they have one mapping");
+        for (device, view) in views {
+            let process = maker.client.session().process();
+            testbed.kernel.unlock(process, Handle(device), &[Handle(view)]).unwrap();
+        }
+        let again = DestroyAllocation {
+            device: other,
+            resource: again.resource,
+            ..DestroyAllocation::default()
+        };
+        maker.client.destroy(at, &again).unwrap();
+        maker.client.destroy_device(at, other).unwrap();
         for (test_client, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
             let destroy = DestroyAllocation {
                 device: test_client.device,

@@ -266,7 +266,7 @@ fn destroy_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     Verdict::holds_if(result == "ok", Component::Driver, DESTROY_ALLOCATION, || {
         format!(
             "{DESTROY_ALLOCATION} returned {result}, but its allocations are destroyed anyway: \
-             it has to succeed"
+             it must succeed"
         )
     })
 }
@@ -446,7 +446,7 @@ mod tests {
         check(RuleId::KMD_DESTROY_010, &[CALL, RETURN], &[]);
         let refused = RETURN.replace("=ok", "=no-memory");
         let no = "DxgkDdiDestroyAllocation returned no-memory, but its allocations are destroyed \
-                  anyway: it has to succeed";
+                  anyway: it must succeed";
         check(RuleId::KMD_DESTROY_009, &[CALL, &refused], &[no]);
         let crashed = [CALL, &RETURN.replace("=ok", "=crashed")].concat();
         assert_eq!(judge_count(RuleId::KMD_DESTROY_009, &crashed), 0);

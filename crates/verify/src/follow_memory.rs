@@ -88,11 +88,14 @@ impl Shadows {
         if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind
         {
             let driver_handle = self.early_handles.get(&event.subject).copied();
+            let mut creator_process = None;
+            self.with_device(creator, |device| creator_process = device.process);
             let (owner, creator) = (adapter.into(), creator.into());
             let of_resource = resource.map(Serial::from);
             self.begin(event, || Allocation {
                 adapter: owner,
                 creator,
+                creator_process,
                 memory: Rare::default(),
                 resource: of_resource,
                 driver_handle,
@@ -164,11 +167,14 @@ impl Shadows {
             let resource = named.or_else(|| resource.serial());
             let (mut creator, mut requirements) = (false, MemoryRequirements::default());
             let mut ended_by = None;
+            let mut process = None;
+            self.with_device(device, |device| process = device.process);
             self.with_allocation(allocation, |allocation| {
                 ended_by = allocation.ended_by.take();
                 allocation.views += 1;
                 allocation.busy += 1;
-                creator = allocation.creator == device;
+                let other_device = process.is_some() && process == allocation.creator_process;
+                creator = allocation.creator == device || other_device;
                 requirements = allocation.memory.requirements;
             });
             // An open by an NT handle was under way when the last view and the NT handle were closed.

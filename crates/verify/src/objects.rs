@@ -83,7 +83,7 @@ fn device_freed(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok", Component::Driver, DESTROY_DEVICE, || {
-        format!("{DESTROY_DEVICE} returned {result}, but it has to succeed")
+        format!("{DESTROY_DEVICE} returned {result}, but must succeed")
     })
 }
 
@@ -172,7 +172,7 @@ fn data_not_held(event: &Event, shadows: &Shadows) -> Verdict {
     let argument = "DxgkDdiDestroyAllocation, pAllocationList";
     Verdict::holds_if(allocation.data_references == 0, Component::Kernel, argument, || {
         format!(
-            "{} is destroyed, but its driver has acquired its data {} times and not let go of it",
+            "{} is destroyed, but its driver has acquired its data {} times and not released it",
             event.subject, allocation.data_references
         )
     })

@@ -228,7 +228,7 @@ impl Oracle {
             };
             let message = format!(
                 "{} of {} ({}) changed byte {:#x} of {of}, at {location}, from {:#04x} to {:#04x}: \
-                 it has no business there",
+                 the operation must not write there",
                 name(it.movement),
                 it.of,
                 it.paging,

@@ -129,14 +129,14 @@ fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {
     let number = result.strip_prefix("0x").and_then(|text| u32::from_str_radix(text, 16).ok());
     let kept = result == "ok" || number.is_some_and(|number| number < 1 << 31);
     Verdict::holds_if(kept, Component::Driver, SET_POWER, || {
-        format!("{SET_POWER} returned {result}, but it has to succeed: the power changes anyway")
+        format!("{SET_POWER} returned {result}, but must succeed: the power changes anyway")
     })
 }
 
 fn surprise_removal_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(result) = status_of(event, SURPRISE_REMOVAL) else { return Verdict::NotApplicable };
     Verdict::holds_if(result == "ok", Component::Driver, SURPRISE_REMOVAL, || {
-        format!("{SURPRISE_REMOVAL} returned {result} to a live removal, but it has to succeed")
+        format!("{SURPRISE_REMOVAL} returned {result} to a live removal, but must succeed")
     })
 }
 

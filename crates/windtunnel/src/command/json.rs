@@ -59,6 +59,9 @@ pub(crate) fn report(
     if let Driver::File(driver_file) = driver {
         report["file"] = file(driver_file);
     }
+    if check_report.require_flown > 0 {
+        report["require_flown"] = check_report.require_flown.into();
+    }
     if check_report.seeds > 1 {
         report["seeds"] = check_report.seeds.into();
     }

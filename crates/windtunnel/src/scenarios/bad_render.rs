@@ -118,7 +118,7 @@ fn older(
 ) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     if !render_client.is_paged_in_by_kernel() {
-        return Err(ScenarioStopped("a WDDM 1.x driver".to_owned()));
+        return Err(ScenarioStopped::missing("a WDDM 1.x driver"));
     }
     let first = render_client.create(testbed.at, &[dynamic(0)])?[0];
     let newest = render_client.discard(testbed.at, first)?;
@@ -131,7 +131,7 @@ fn older(
 fn render_list_not_resident(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     if render_client.is_paged_in_by_kernel() {
-        return Err(ScenarioStopped("a WDDM 2 driver".to_owned()));
+        return Err(ScenarioStopped::missing("a WDDM 2 driver"));
     }
     let list = render_client.create_not_resident(testbed.at, &[anywhere()])?;
     let packet = render_client.packet(&[fill(list[0], 1)], &list)?;

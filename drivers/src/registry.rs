@@ -549,6 +549,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&interrupt::POLLS_IN_DPC, log);
     "kmd-fails-assertion" "fails an assertion of its own" [WT_ASSERT_001]
         |log| setup::table(&irql::FAILS_ASSERTION, log);
+    "kmd-waits-forever-in-create" "waits in DxgkDdiCreateDevice for an event that nothing sets"
+        [WT_STUCK_001] |log| setup::table(&device::WAITS_FOREVER_IN_CREATE, log);
     "kmd-stalls-too-long" "calls KeStallExecutionProcessor for 60 microseconds" [WT_TIME_001]
         |log| setup::table(&irql::STALLS_TOO_LONG, log);
     "kmd-acquires-spin-lock-twice" "acquires a spin lock that its thread holds" [WT_LOCK_001]

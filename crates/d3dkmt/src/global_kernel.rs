@@ -188,7 +188,7 @@ impl GlobalKernel {
             faults::watch();
         }
         let started = HostedKernel::start(report, set_up);
-        let HostedKernel { host, kernel, report } =
+        let HostedKernel { host, kernel, report, .. } =
             started.inspect_err(|reason| standard_error::print_line(reason)).ok()?;
         // After the handler of the report, which it calls.
         claim_copy::install();

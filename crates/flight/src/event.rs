@@ -861,6 +861,8 @@ events! {
 
     /// A driver or client calls an entry point that does not exist.
     EntryMissing "entry.missing" { name: Text }
+    /// A step of the scenario failed, and the scenario goes no further: what it needs. Subject: none.
+    ScenarioStopped "scenario.stopped" { need: Text }
     /// A driver calls a kernel callback.
     Callback "callback" { name: Text }
 

@@ -317,6 +317,12 @@ impl CheckReport {
         self.scenarios.iter().filter(|report| report.ended_early > 0).count()
     }
 
+    /// The number of scenarios with a step that failed, although neither an error finding nor a
+    /// refusal of the driver says why.
+    pub fn incomplete_count(&self) -> usize {
+        self.scenarios.iter().filter(|report| report.incomplete > 0).count()
+    }
+
     /// The number of objects left alive.
     pub fn live_count(&self) -> usize {
         self.scenarios.iter().map(|scenario_report| scenario_report.live.count()).sum()
@@ -419,8 +425,8 @@ impl CheckReport {
         left_out.sum()
     }
 
-    /// The exit code: 0 without findings, 1 with findings or too few scenarios flown, 2 if no scenario was flown or the check
-    /// stopped with an internal error; 128 and its number if a signal stopped the check.
+    /// The exit code: 0 without findings, 1 with findings, too few scenarios flown or a step that
+    /// failed, 2 if no scenario was flown or the check stopped with an internal error; 128 and its number if a signal stopped the check.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {
         match self.stopped_by {
             Some(signal) => signal.exit_status(),
@@ -436,6 +442,7 @@ impl CheckReport {
         let errors = self.count(Severity::Error);
         let warnings = if deny_warnings { self.count(Severity::Warning) } else { 0 };
         match (errors + warnings + self.live_count(), self.flown_count()) {
+            (0, _) if self.incomplete_count() > 0 => 1,
             (0, 0) => 2,
             (0, _) if self.completed_count() >= self.require_flown => 0,
             _ => 1,

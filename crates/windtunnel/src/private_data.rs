@@ -97,7 +97,7 @@ impl PrivateData {
             PrivateData::BuiltIn => format::escape_answer(bytes),
             PrivateData::None => return Err(needed(DataUse::Escapes)),
         };
-        answer.ok_or(ScenarioStopped("the driver to return data in its format".to_owned()))
+        answer.ok_or(ScenarioStopped::missing("the driver to return data in its format"))
     }
 
     /// Private data of allocations that the driver rejects, with the status of each.
@@ -179,7 +179,7 @@ impl fmt::Display for DataUse {
 }
 
 fn needed(purpose: DataUse) -> ScenarioStopped {
-    ScenarioStopped(purpose.need())
+    ScenarioStopped::missing(purpose.need())
 }
 
 #[cfg(test)]

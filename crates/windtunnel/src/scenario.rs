@@ -87,9 +87,7 @@ impl Scenario {
                 steps::run(testbed, parsed);
                 Ok(())
             }
-            ScenarioBody::StreamBody(_) => {
-                Err(ScenarioStopped("a streaming minidriver".to_owned()))
-            }
+            ScenarioBody::StreamBody(_) => Err(ScenarioStopped::missing("a streaming minidriver")),
         }
     }
 
@@ -100,7 +98,7 @@ impl Scenario {
         match self.body {
             ScenarioBody::StreamBody(tell) => tell(testbed),
             ScenarioBody::DisplayBody(_) | ScenarioBody::Steps(_) => {
-                Err(ScenarioStopped("a display driver".to_owned()))
+                Err(ScenarioStopped::missing("a display driver"))
             }
         }
     }

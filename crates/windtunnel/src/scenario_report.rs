@@ -34,6 +34,9 @@ pub struct ScenarioReport {
     pub flights: u64,
     /// The number of flights that began and did not reach the end of the scenario.
     pub ended_early: u64,
+    /// The number of these in which a step failed, and neither an error finding nor a refusal of the
+    /// driver says why.
+    pub incomplete: u64,
     /// Findings that are not allowed, in the order of first occurrence.
     pub findings: Vec<ReportedFinding>,
     /// Findings that are allowed.
@@ -87,6 +90,7 @@ impl ScenarioReport {
         if !flight_result.needs.is_empty() && !flight_result.events.is_empty() {
             self.ended_early += 1;
         }
+        self.incomplete += u64::from(flight_result.incomplete);
         for need in flight_result.needs {
             if !self.needs.contains(&need) {
                 self.needs.push(need);

@@ -281,7 +281,9 @@ void GpuStop(PGPU gpu)
     if (gpu->Thread == NULL)
         return;
 #ifndef FLAW_THREAD_LEFT_RUNNING
+#if !defined(FLAW_WAITS) || FLAW_WAITS != 3
     gpu->Stop = TRUE;
+#endif
     KeSetEvent(&gpu->Work, IO_NO_INCREMENT, FALSE);
     KeWaitForSingleObject(gpu->Thread, Executive, KernelMode, FALSE, NULL);
 #endif

@@ -107,6 +107,10 @@ PAGED NTSTATUS GpuBuildTableUpdate(DXGKARG_BUILDPAGINGBUFFER *args)
 
     if (update->UpdateMode == DXGK_PAGETABLEUPDATE_CPU_VIRTUAL)
         return UpdateByCpu(update);
+#ifdef FLAW_DROPS_TABLE_ENTRIES
+    args->MultipassOffset = update->NumPageTableEntries;
+    return STATUS_SUCCESS;
+#endif
     for (at = args->MultipassOffset; at < update->NumPageTableEntries && room > 0; at++, room--) {
         UINT index = update->StartIndex + at;
 

@@ -73,7 +73,7 @@ pub(crate) fn report(
             "did_not_occur": allow.unused(check_report).map(idle).collect::<Vec<_>>(),
         });
     }
-    if check_report.flown_count() == 0 {
+    if check_report.flown_count() == 0 && check_report.incomplete_count() == 0 {
         report["error"] = "no scenario could be flown; each one lists what it needs".into();
     }
     if let Some(error) = &check_report.internal_error {
@@ -143,6 +143,7 @@ fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> V
         "result": scenario_report.outcome().name(),
         "needs": scenario_report.needs,
         "ended_early": scenario_report.ended_early,
+        "incomplete": scenario_report.incomplete,
         "findings": scenario_report.findings.iter().map(finding).collect::<Vec<_>>(),
         "allowed": scenario_report.allowed.iter().map(allowed).collect::<Vec<_>>(),
         "live": scenario_report.live.count(),

@@ -368,10 +368,14 @@ fn verdict(
     if report.live_count() > 0 {
         counts = format!("{counts}, {} left alive", plural(report.live_count(), "object"));
     }
-    if report.flown_count() == 0 {
+    let incomplete = report.incomplete_count();
+    if report.flown_count() == 0 && incomplete == 0 {
         "no scenario could be flown".clone_into(&mut counts);
     } else {
         counts = format!("{counts}; {}", flown_of_all(report));
+    }
+    if incomplete > 0 {
+        counts = format!("{counts}, {} ended early without an error", incomplete);
     }
     if let Some(error) = &report.internal_error {
         let bug = if error.is_no_resources() { "" } else { ", which is a bug in windtunnel" };
@@ -387,6 +391,7 @@ fn verdict(
     let code = ending.exit_code(report);
     let word = match code {
         0 => "PASS",
+        1 if incomplete > 0 && report.count(Severity::Error) == 0 => "FAIL (incomplete)",
         1 => "FAIL",
         _ if report.stopped_by.is_some() => "FAIL (stopped)",
         _ if ending.unwritten.is_some() => "FAIL (incomplete)",

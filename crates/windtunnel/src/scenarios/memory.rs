@@ -182,7 +182,7 @@ fn require_bytes(memory: &ClientMemory, value: u8) -> Result<(), ScenarioStopped
     if memory.is_filled(value) {
         return Ok(());
     }
-    Err(ScenarioStopped(format!("every byte of the client's memory to be {value:#x}")))
+    Err(ScenarioStopped::failed(format!("every byte of the client's memory to be {value:#x}")))
 }
 
 fn residency_adjacent_allocations(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {

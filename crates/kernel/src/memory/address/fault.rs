@@ -3,12 +3,13 @@
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
+use crate::lifetime::retire::DESTROY_FLAGS;
 use crate::memory::address::AddressSpace;
 use crate::memory::address::ranges::Backing;
 use crate::memory::address::subject;
 use crate::memory::queue::PagingQueue;
 use crate::state::KernelState;
-use flight::{Component, EventKind, RuleId};
+use flight::{Component, EventKind, RuleId, Subject};
 use std::ops::Range as Span;
 
 /// A recently freed range.
@@ -17,6 +18,9 @@ pub(crate) struct FreedRange {
     pub(crate) span: Span<u64>,
     /// The contexts that had work at that time, and the number of packets queued to each by then.
     pub(crate) during: Vec<(Id<Context>, u64)>,
+    /// The allocation that was mapped there, if its client destroyed it as not in use
+    /// (`AssumeNotInUse`).
+    pub(crate) destroyed: Option<Subject>,
 }
 
 /// A range that can be used when a queue's fence has a value.
@@ -49,6 +53,8 @@ enum AddressFaultCause {
     Unreserved,
     /// It was freed while the packet was queued or running.
     Freed,
+    /// So was it, because its allocation was destroyed as not in use.
+    Destroyed,
     /// The allocation mapped there is not resident: the residency rules apply.
     NotResident,
 }
@@ -73,13 +79,14 @@ impl Kernel {
             let it = fault.filter(|address_fault| address_fault.cause == cause)?;
             Some(format!("a packet of {context} touched address {:#x}, {}", it.address, it.why))
         };
-        let place = "D3DKMTSubmitCommand";
+        let submit = "D3DKMTSubmitCommand";
         let rules = [
-            (RuleId::GPUVA_MAP_007, AddressFaultCause::Unmapped),
-            (RuleId::GPUVA_RESERVE_004, AddressFaultCause::Unreserved),
-            (RuleId::GPUVA_FREE_002, AddressFaultCause::Freed),
+            (RuleId::GPUVA_MAP_007, AddressFaultCause::Unmapped, submit),
+            (RuleId::GPUVA_RESERVE_004, AddressFaultCause::Unreserved, submit),
+            (RuleId::GPUVA_FREE_002, AddressFaultCause::Freed, submit),
+            (RuleId::ALLOC_DESTROY_008, AddressFaultCause::Destroyed, DESTROY_FLAGS),
         ];
-        for (rule, cause) in rules {
+        for (rule, cause, place) in rules {
             self.log.judge(
                 rule,
                 state.component_of(context),
@@ -135,7 +142,15 @@ impl KernelState {
             };
             let (start, end) = (freed.span.start, freed.span.end);
             let was = |pair: &(Id<Context>, u64)| pair.0 == context && packet <= pair.1;
-            return if freed.during.iter().any(was) {
+            return if let Some(allocation) = freed.destroyed
+                && freed.during.iter().any(was)
+            {
+                let why = format!(
+                    "of {start:#x} to {end:#x}, where {allocation} was mapped, which was destroyed \
+                     with AssumeNotInUse while the packet was queued"
+                );
+                (AddressFaultCause::Destroyed, why, None)
+            } else if freed.during.iter().any(was) {
                 let why = format!("of {start:#x} to {end:#x}, which was freed while it was queued");
                 (AddressFaultCause::Freed, why, None)
             } else {

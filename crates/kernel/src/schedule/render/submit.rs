@@ -8,11 +8,13 @@ use crate::ddi::miniport::{DriverContext, DriverError, DriverResult};
 use crate::ddi::permit::DdiPermit;
 use crate::ddi::render_args::{AllocationListEntry, PatchArgs, SubmitCommandArgs};
 use crate::kernel::Kernel;
-use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::device::{Device, DeviceLoss};
 use crate::lifetime::process::Process;
+use crate::lifetime::retire::DESTROY_FLAGS;
 use crate::memory::Extent;
 use crate::memory::place::PagingPlan;
 use crate::memory::segment_number;
+use crate::objects::view::View;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Fence, Passive, RuleId, Run, Subject};
 
@@ -299,8 +301,35 @@ impl Kernel {
     }
 }
 
-/// Checks of what the hardware does.
+/// Checks of what the client and the hardware do.
 impl Kernel {
+    /// Entry rule: no packet that is not submitted yet lists a view that the client destroys as not
+    /// in use. One that is submitted may be done, and the client may know that before the driver
+    /// reports it.
+    pub(crate) fn judge_not_listed(
+        &self,
+        state: &KernelState,
+        device: Id<Device>,
+        views: &[Id<View>],
+    ) {
+        let waits = |packet: &RenderPacket| {
+            packet.submission.is_none()
+                && !packet.released
+                && state.contexts.get(packet.context).is_some_and(|it| it.device == device)
+        };
+        for (_, packet) in state.schedule.render_packets.iter().filter(|pair| waits(pair.1)) {
+            let listed = packet.uses.iter().find(|listed| views.contains(&listed.view));
+            let message = listed.map(|listed| {
+                format!(
+                    "{} is destroyed with AssumeNotInUse, but a queued packet of {} lists it",
+                    state.views[listed.view].allocation, packet.context
+                )
+            });
+            let (rule, component) = (RuleId::ALLOC_DESTROY_008, state.component_of(packet.context));
+            self.log.judge(rule, component, device.subject(), DESTROY_FLAGS, message);
+        }
+    }
+
     /// Judges that a command of a packet accesses an allocation on the packet's list.
     pub(crate) fn judge_use(
         &self,

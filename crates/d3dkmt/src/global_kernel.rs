@@ -219,6 +219,7 @@ fn return_address() -> usize {
     if caller_frames == 0 {
         return 0;
     }
+    let return_address = ptr::with_exposed_provenance::<usize>(caller_frames).wrapping_sub(1);
     // SAFETY: The exported function noted the address behind its return address, and has not returned.
-    unsafe { ptr::with_exposed_provenance::<usize>(caller_frames).sub(1).read() }
+    unsafe { return_address.read() }
 }

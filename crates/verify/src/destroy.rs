@@ -74,8 +74,8 @@ fn destroy_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(call.gpu_wait.is_none(), Component::Driver, DESTROY_ALLOCATION, || {
         let gpu_wait = call.gpu_wait.as_deref().unwrap_or_default();
         format!(
-            "{} waited in {DESTROY_ALLOCATION} ({gpu_wait}), but what is destroyed there is used \
-             by no work any more",
+            "{} waited in {DESTROY_ALLOCATION} ({gpu_wait}), but no work uses what the call \
+             destroys",
             event.subject
         )
     })

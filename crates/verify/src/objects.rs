@@ -63,8 +63,8 @@ fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
             return Verdict::NotApplicable;
         };
         let message = format!(
-            "a pool block ({bytes} bytes, tag {tag}) that {ADD_DEVICE} took{allocated} is not freed, but \
-             {REMOVE_DEVICE} frees all that it took"
+            "a pool block ({bytes} bytes, tag {tag}) that {ADD_DEVICE} took{allocated} is not freed: \
+             {REMOVE_DEVICE} must free what {ADD_DEVICE} allocated"
         );
         return Verdict::broken(Component::Driver, REMOVE_DEVICE.into(), message);
     }
@@ -120,7 +120,7 @@ fn device_has_driver_handle(event: &Event, _shadows: &Shadows) -> Verdict {
         event.subject.number != 0,
         Component::Driver,
         "DxgkDdiCreateDevice, hDevice",
-        || format!("{CREATE_DEVICE} succeeded for {to}, but left no hDevice of its own"),
+        || format!("{CREATE_DEVICE} succeeded for {to}, but did not set hDevice"),
     )
 }
 
@@ -291,7 +291,7 @@ mod tests {
         assert!(messages(RuleId::KMD_DEV_001, &given(1)).is_empty());
         assert_eq!(
             messages(RuleId::KMD_DEV_001, &given(0)),
-            ["DxgkDdiCreateDevice succeeded for device 1, but left no hDevice of its own"]
+            ["DxgkDdiCreateDevice succeeded for device 1, but did not set hDevice"]
         );
         let end = |result| back(1, "DxgkDdiDestroyDevice", result);
         assert!(messages(RuleId::KMD_DEV_002, &end("ok")).is_empty());

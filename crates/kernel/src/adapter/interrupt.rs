@@ -8,7 +8,6 @@
 
 use crate::adapter::start::{Adapter, AdapterId};
 use crate::base::id_list::Id;
-use crate::ddi::Driver;
 use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{DriverError, DriverResult, Generation, Interrupt};
 use crate::ddi::permit::ThreadingLevel;
@@ -18,9 +17,6 @@ use crate::schedule::report::MAX_DPCS;
 use crate::state::KernelState;
 use flight::Dispatch;
 use flight::{CallGuard, Component, DeviceLevel, EventKind, Fence, InterruptRun, Passive, RuleId};
-
-/// How often a routine may claim one interrupt of another device.
-const MAX_CLAIMS: usize = 4;
 
 /// What an interrupt report is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +245,7 @@ impl Kernel {
         if driver.hardware.interrupt_asserted().is_some() {
             let _ = driver.interrupt_routine(at);
         } else {
-            self.judge_foreign_interrupt(at, &driver);
+            driver.run_foreign_interrupt(at);
         }
         if self.take_dpc(adapter.0) {
             let _ = driver.dpc_routine(at, self);
@@ -260,22 +256,6 @@ impl Kernel {
             it.interrupting -= 1;
         }
         self.wake_all(&mut state);
-    }
-
-    /// Calls the interrupt routine for another device's interrupt, where no hardware model can tell
-    /// whether the adapter interrupts, too.
-    ///
-    /// WINDOWS: a line stays asserted until the routine of its device has run, so a routine that
-    /// returns TRUE is called again (documented). A driver may have work of its own the first times.
-    fn judge_foreign_interrupt(&self, at: &mut Passive, driver: &Driver) {
-        let claims = (0..MAX_CLAIMS).take_while(|_| driver.interrupt_routine(at) == Ok(true));
-        let broken = (claims.count() == MAX_CLAIMS).then(|| {
-            format!(
-                "the driver returned TRUE {MAX_CLAIMS} times for one interrupt, which another \
-                 device on the line raised"
-            )
-        });
-        driver.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
     }
 
     /// Enables or disables an interrupt (`DxgkDdiControlInterrupt`). Only vsync is supported.

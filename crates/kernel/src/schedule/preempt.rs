@@ -390,8 +390,8 @@ impl Kernel {
             let broken = (!current.covers(last)).then(|| {
                 format!(
                     "{subject} was reported as preempted after fence {last}, but the driver \
-                     returns fence {current} from DxgkDdiQueryCurrentFence: the packets behind \
-                     that are not completed"
+                     returns fence {current} from DxgkDdiQueryCurrentFence: each is the last \
+                     completed fence"
                 )
             });
             let place = "DxgkCbNotifyInterrupt.DmaPreempted";

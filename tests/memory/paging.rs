@@ -1,8 +1,8 @@
 //! Video memory: allocations are paged in and out and moved, and every byte is right.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, EventKind, Log, Passive};
-use harness::{KernelTestbed, run, verified};
+use flight::{Event, EventKind, Log, Passive, RuleId};
+use harness::{KernelTestbed, flown, run, verified};
 use kernel::{
     DriverSetup, EvictRequest, Handle, KernelError, LockRequest, MakeResidentRequest, Residency,
 };
@@ -10,6 +10,7 @@ use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, DestroyAllocation};
+use windtunnel::HostKind;
 
 const PAGE: u64 = 4096;
 
@@ -280,8 +281,7 @@ fn several_clients_share_little_memory() {
         paging_buffer: 128,
         ..MemoryPlan::default()
     };
-    let orders =
-        (1..=6).map(windtunnel::HostKind::deterministic).chain([windtunnel::HostKind::Threaded]);
+    let orders = (1..=6).map(HostKind::deterministic).chain([HostKind::Threaded]);
     for on in orders {
         let events = run(
             on,
@@ -374,5 +374,29 @@ fn an_eviction_during_page_in_keeps_the_bytes() {
         });
         let broken = events.iter().find(|event| matches!(event.kind, EventKind::RuleBroken { .. }));
         assert!(broken.is_none(), "seed {seed}: {broken:?}");
+    }
+}
+
+/// Transfers come in parts: always those of a large allocation, and any under pressure. A driver
+/// that ignores where a part begins is found, at either end.
+#[test]
+fn a_driver_that_ignores_the_offset_of_a_part_is_found() {
+    for seed in 0..3 {
+        for (scenario, host) in [
+            ("residency-transfer-in-parts", HostKind::deterministic(seed)),
+            ("residency-transfer-in-parts", HostKind::under_pressure(seed)),
+            ("residency-evict-and-restore", HostKind::under_pressure(seed)),
+        ] {
+            for driver in ["kmd-ignores-transfer-offset", "kmd-ignores-mdl-offset"] {
+                let flown = flown(driver, scenario, host);
+                let first = flown.findings.first().map(|finding| finding.rule);
+                let context = format!("{driver}, {scenario}, {host:?}: {:?}", flown.findings);
+                assert_eq!(first, Some(RuleId::WT_BYTES_001), "{context}");
+            }
+            for driver in ["softgpu-memory", "table-memory", "softgpu-gpummu"] {
+                let flown = flown(driver, scenario, host);
+                assert!(flown.findings.is_empty(), "{driver}, {scenario}: {:?}", flown.findings);
+            }
+        }
     }
 }

@@ -28,6 +28,7 @@ pub(crate) mod host_aperture;
 pub(crate) mod instances;
 pub(crate) mod offer;
 pub(crate) mod page;
+pub(crate) mod parts;
 pub(crate) mod place;
 pub(crate) mod pressure;
 pub(crate) mod priority;
@@ -50,6 +51,7 @@ use crate::kernel::Kernel;
 use crate::memory::address::AddressSpace;
 use crate::memory::context_allocation::ContextAllocation;
 use crate::memory::instances::InstanceRecord;
+use crate::memory::parts::Part;
 use crate::memory::pressure::Pressure;
 use crate::memory::queue::PagingQueue;
 use crate::objects::allocation::Allocation;
@@ -473,7 +475,7 @@ pub(crate) struct Paging {
 }
 
 /// A step of paging work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PagingStep {
     pub(crate) extent: Id<Extent>,
     pub(crate) operation: PagingOperation,
@@ -483,6 +485,8 @@ pub(crate) struct PagingStep {
     pub(crate) passes: u32,
     /// No packet uses the extent.
     pub(crate) idle: bool,
+    /// The part of the extent that it moves; `None` is all of it.
+    pub(crate) part: Option<Part>,
 }
 
 /// The operation of a step, at a GPU address in a segment.
@@ -491,11 +495,10 @@ pub(crate) enum PagingOperation {
     Fill,
     PageIn,
     PageOut,
-    /// Moves the extent here from another location of its segment: all of it, or a part at
-    /// addresses of the system's space (its start and size).
+    /// Moves the extent here from another location of its segment, at addresses of the system's
+    /// space if it moves in parts.
     Relocate {
         from: u64,
-        part: Option<(u64, u64)>,
     },
     /// The content is not needed, or system memory has a copy: the extent has not been written
     /// since it became resident.

@@ -76,10 +76,12 @@ pub enum BlockKind {
     StreamObject = 6,
     /// The memory of a client's lock that has ended; the tag is the number of its view.
     EndedLock = 7,
+    /// The only entry of a page-table update that repeats it.
+    RepeatedEntry = 8,
 }
 
 impl BlockKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Pool,
         Self::Arguments,
         Self::PrivateData,
@@ -88,6 +90,7 @@ impl BlockKind {
         Self::DmaBuffer,
         Self::StreamObject,
         Self::EndedLock,
+        Self::RepeatedEntry,
     ];
 }
 

@@ -57,6 +57,7 @@ impl MissedAccess {
             (Self::Behind(_), BlockKind::Output, "DxgkDdiQueryAdapterInfo") if writes => {
                 RuleId::KMD_CAPS_008
             }
+            (Self::Behind(_), BlockKind::RepeatedEntry, _) => RuleId::KMD_PAGING_021,
             (_, BlockKind::PrivateData, "DxgkDdiCreateAllocation") => RuleId::KMD_ALLOC_012,
             _ => RuleId::WT_BUFFER_001,
         }
@@ -125,6 +126,7 @@ fn describe(block: &MissedBlock, places: &Places<'_>, events: &[Event]) -> Strin
         BlockKind::DmaBuffer => "a DMA buffer",
         BlockKind::StreamObject => "an AVStream structure",
         BlockKind::EndedLock => "the memory of a lock",
+        BlockKind::RepeatedEntry => "the single page table entry (Repeat is set)",
     };
     let of_call = |event: &&Event| {
         let is_call = matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. });

@@ -92,7 +92,15 @@ ULONG GpuResetNode(PGPU gpu, ULONG node)
     if (first != NULL)
         reset->LastCompleted = first->Fence;
     fence = reset->LastCompleted;
+#ifdef FLAW_KEEPS_WORK_AFTER_RESET
+    if (reset->Hung != NULL)
+        FreePacket(gpu, reset->Hung);
+    reset->Hung = NULL;
+    reset->Preempting = FALSE;
+    KeSetEvent(&gpu->Work, IO_NO_INCREMENT, FALSE);
+#else
     EmptyNode(gpu, reset);
+#endif
     KeReleaseSpinLock(&gpu->Lock, irql);
     KeSetEvent(&gpu->Idle, IO_NO_INCREMENT, FALSE);
     return fence;

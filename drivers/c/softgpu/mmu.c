@@ -83,16 +83,23 @@ PUCHAR GpuTranslate(PGPU gpu, TABLE_ROOT root, ULONG64 address, BOOLEAN write, U
     return memory == NULL ? NULL : memory + BYTE_OFFSET(address);
 }
 
+/* The entry of an update for its n-th place. */
+static const DXGK_PTE *EntryAt(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE *update, UINT at)
+{
+#ifdef FLAW_INDEXES_REPEATED_ENTRY
+    return &update->pPageTableEntries[at];
+#else
+    return &update->pPageTableEntries[update->Flags.Repeat ? 0 : at];
+#endif
+}
+
 /* Tables of the paging process are written by the CPU: there is no buffer. */
 static PAGED NTSTATUS UpdateByCpu(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE *update)
 {
     PULONG64 table = update->PageTableAddress.CpuVirtual;
 
-    for (UINT at = 0; at < update->NumPageTableEntries; at++) {
-        const DXGK_PTE *entry = &update->pPageTableEntries[update->Flags.Repeat ? 0 : at];
-
-        table[update->StartIndex + at] = GpuEncodeEntry(entry);
-    }
+    for (UINT at = 0; at < update->NumPageTableEntries; at++)
+        table[update->StartIndex + at] = GpuEncodeEntry(EntryAt(update, at));
     return STATUS_SUCCESS;
 }
 
@@ -117,7 +124,7 @@ PAGED NTSTATUS GpuBuildTableUpdate(DXGKARG_BUILDPAGINGBUFFER *args)
         RtlZeroMemory(command, sizeof(*command));
         command->Operation = GpuWriteEntry;
         command->To = SegmentBase(table->SegmentId) + table->SegmentOffset + index * sizeof(ULONG64);
-        command->From = GpuEncodeEntry(&update->pPageTableEntries[update->Flags.Repeat ? 0 : at]);
+        command->From = GpuEncodeEntry(EntryAt(update, at));
         command->Bytes = sizeof(ULONG64);
         command++;
     }

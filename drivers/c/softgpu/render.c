@@ -241,6 +241,10 @@ NTSTATUS NTAPI SgSubmitCommand(HANDLE handle, const DXGKARG_SUBMITCOMMAND *args)
     UINT size = args->DmaBufferSubmissionEndOffset - args->DmaBufferSubmissionStartOffset;
     PGPU_COMMAND commands = NULL;
 
+#ifdef FLAW_REFUSES_PAGING
+    if (args->Flags.Paging)
+        return STATUS_INVALID_PARAMETER;
+#endif
     if (args->Flags.NullRendering)
         size = 0;
     if (size != 0)

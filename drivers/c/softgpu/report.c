@@ -21,7 +21,11 @@ static BOOLEAN NTAPI NotifyInterrupt(PVOID context)
     FLAW_POINT(ISR);
     report->Node->LastCompleted = report->LastCompleted;
     if (report->Data.InterruptType == DXGK_INTERRUPT_DMA_PREEMPTED)
+#ifdef FLAW_REPORTS_LAST_SUBMITTED
+        report->Data.DmaPreempted.LastCompletedFenceId = report->Node->LastSubmitted;
+#else
         report->Data.DmaPreempted.LastCompletedFenceId = report->LastCompleted;
+#endif
     dxgk->DxgkCbNotifyInterrupt(dxgk->DeviceHandle, &report->Data);
 #ifndef FLAW_DPC_NOT_QUEUED
     dxgk->DxgkCbQueueDpc(dxgk->DeviceHandle);
@@ -94,6 +98,13 @@ BOOLEAN NTAPI SgInterruptRoutine(PVOID context, UINT message)
     FLAW_POINT(ISR);
 #ifdef FLAW_SETS_EVENT_IN_ISR
     KeSetEvent(&((PADAPTER)context)->Gpu.Idle, IO_NO_INCREMENT, FALSE);
+#endif
+#ifdef FLAW_CLAIMS_INTERRUPTS
+    /* The first of them could be for this device. */
+    static LONG Claimed;
+
+    if (InterlockedIncrement(&Claimed) <= FLAW_CLAIMS_INTERRUPTS)
+        return TRUE;
 #endif
     return FALSE;
 }

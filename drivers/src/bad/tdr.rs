@@ -48,6 +48,8 @@ pub(crate) const REPORTS_PREEMPTION_UNSUBMITTED_FENCE: DRIVER_INITIALIZATION_DAT
     reporting(reports_preemption_unsubmitted_fence);
 pub(crate) const REPORTS_WRONG_PREEMPTION_FENCE: DRIVER_INITIALIZATION_DATA =
     reporting(reports_wrong_preemption_fence);
+pub(crate) const REPORTS_LAST_SUBMITTED: DRIVER_INITIALIZATION_DATA =
+    reporting(reports_last_submitted);
 pub(crate) const OMITS_QUERIED_FENCE_REPORT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA {
         DxgkDdiQueryCurrentFence: Some(omits_queried_fence_report),
@@ -239,6 +241,15 @@ unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
 ) -> BOOLEAN {
     let by = |adapter: &Adapter, node, preemption: Fence, last| {
         adapter.notify_preempted(node, preemption.next(), last);
+    };
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { report_by(context, message, by) }
+}
+
+/// Reports the last submitted fence of a preempted node as the last completed one.
+unsafe extern "win64-unwind" fn reports_last_submitted(context: PVOID, message: u32) -> BOOLEAN {
+    let by = |adapter: &Adapter, node, preemption, _| {
+        adapter.notify_preempted(node, preemption, adapter.board().gpu.last_submitted(node));
     };
     // SAFETY: The arguments come from the kernel and are valid for the call.
     unsafe { report_by(context, message, by) }

@@ -242,7 +242,11 @@ impl Kernel {
             it.driver.clone()
         };
         // The call itself logs a failure; the interrupt line has no caller to return it to.
-        let _ = driver.interrupt_routine(at);
+        if driver.hardware.interrupt_asserted().is_some() {
+            let _ = driver.interrupt_routine(at);
+        } else {
+            driver.run_foreign_interrupt(at);
+        }
         if self.take_dpc(adapter.0) {
             let _ = driver.dpc_routine(at, self);
         }

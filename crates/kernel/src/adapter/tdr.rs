@@ -69,6 +69,8 @@ enum TimeoutStage {
 pub(crate) enum RecoveryAction {
     /// Query the driver for the node's current fence, then request a preemption.
     QueryFence(Id<Adapter>, usize),
+    /// Check the fence that the driver reported with the node's preemption.
+    CheckPreemption(Id<Adapter>, usize),
     /// Reset the node.
     ResetNode(Id<Adapter>, usize),
     /// Reset the adapter. The node at fault is given if it is known.
@@ -110,13 +112,19 @@ impl RecoveryAction {
     fn adapter(self) -> Id<Adapter> {
         match self {
             RecoveryAction::QueryFence(it, _)
+            | RecoveryAction::CheckPreemption(it, _)
             | RecoveryAction::ResetNode(it, _)
             | RecoveryAction::ResetAdapter(it, _) => it,
         }
     }
 
     fn is_about(self, adapter: Id<Adapter>, node: usize) -> bool {
-        matches!(self, RecoveryAction::QueryFence(on, it) | RecoveryAction::ResetNode(on, it) if (on, it) == (adapter, node))
+        match self {
+            RecoveryAction::QueryFence(on, it)
+            | RecoveryAction::CheckPreemption(on, it)
+            | RecoveryAction::ResetNode(on, it) => (on, it) == (adapter, node),
+            RecoveryAction::ResetAdapter(..) => false,
+        }
     }
 }
 
@@ -182,12 +190,12 @@ impl Kernel {
 
     /// Queues a recovery action unless it is already queued. An adapter reset covers all nodes, and
     /// wakes the threads that wait for those nodes inside a call, so that they check again.
-    fn request_recovery(&self, state: &mut KernelState, action: RecoveryAction) {
+    pub(crate) fn request_recovery(&self, state: &mut KernelState, action: RecoveryAction) {
         let known = match action {
             RecoveryAction::ResetAdapter(adapter, _) => state.is_reset_pending(adapter),
-            RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
-                state.nodes.recoveries.contains(&action)
-            }
+            RecoveryAction::QueryFence(..)
+            | RecoveryAction::CheckPreemption(..)
+            | RecoveryAction::ResetNode(..) => state.nodes.recoveries.contains(&action),
         };
         if !known {
             state.nodes.recoveries.push_back(action);
@@ -223,12 +231,15 @@ impl Kernel {
             // The adapter may have stopped since the action was queued: nothing is left to recover.
             let Some(driver) = driver.map(|adapter| adapter.driver.clone()) else {
                 state.nodes.recoveries.remove(argument);
+                if let RecoveryAction::CheckPreemption(adapter, node) = action {
+                    self.end_preemption_check(state, adapter, node);
+                }
                 return true;
             };
             let class = match action {
-                RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
-                    ThreadingLevel::OneScheduler
-                }
+                RecoveryAction::QueryFence(..)
+                | RecoveryAction::CheckPreemption(..)
+                | RecoveryAction::ResetNode(..) => ThreadingLevel::OneScheduler,
                 // WINDOWS: no other thread is inside the driver (documented).
                 RecoveryAction::ResetAdapter(..) => ThreadingLevel::Three,
             };
@@ -243,6 +254,9 @@ impl Kernel {
         match action {
             RecoveryAction::QueryFence(_, node) => {
                 self.query_current_fence(at, &driver, &permit, node);
+            }
+            RecoveryAction::CheckPreemption(_, node) => {
+                self.check_preemption(at, &driver, &permit, node);
             }
             RecoveryAction::ResetNode(_, node) => self.reset_node(at, &driver, &permit, node),
             RecoveryAction::ResetAdapter(_, node) => {
@@ -414,6 +428,7 @@ impl Kernel {
         let aborted = aborted.filter(|_| right).unwrap_or(given);
         self.log.emit(subject, || EventKind::NodeReset { done, aborted, submitted: given });
         (it.reported, it.passed, it.watch, it.preemption) = (aborted, aborted, None, None);
+        it.before_reset = Some((done, given));
         it.lost_packets.clear();
         it.faults.clear();
         let (over, back): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
@@ -685,6 +700,7 @@ impl Kernel {
                 let (subject, done, given) = (node.subject(), node.reported, node.submitted);
                 (node.reported, node.passed, node.just_reset) = (given, given, true);
                 (node.watch, node.preemption, node.fruitless_resets) = (None, None, 0);
+                node.before_reset = None;
                 node.lost_packets.clear();
                 node.faults.clear();
                 again.extend(

@@ -102,7 +102,7 @@ impl Kernel {
             } else if lost {
                 observer.forget(step_context.owner);
             } else {
-                self.notify_observer(paging, &step.operation, &step_context, false);
+                self.notify_observer(paging, step, &step_context, false);
             }
         }
         self.complete_for_owner(state, step);
@@ -114,9 +114,11 @@ impl Kernel {
         let it = &mut extents[extent];
         it.pending -= 1;
         it.moving -= u32::from(step.operation.moves_content());
-        if let Some(segment) =
-            memory.segments.get(step.location.segment).map(|segment| segment.subject)
+        // The parts of a transfer are one operation.
+        if let Some(segment) = memory.segments.get(step.location.segment)
+            && step.is_last_part(it.bytes)
         {
+            let segment = segment.subject;
             let (operation, page_in) = (step.operation.name().into(), step.operation.is_page_in());
             self.log.emit(paging.subject(), || EventKind::PagingDone {
                 operation,

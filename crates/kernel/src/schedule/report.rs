@@ -68,6 +68,9 @@ pub(crate) struct Node {
     pub(crate) watch: Option<TimeoutWatch>,
     /// No packet was reported as done since the last reset.
     pub(crate) just_reset: bool,
+    /// The fences that the node had not reported when its engine was reset last: those after the
+    /// first one, up to the second one.
+    pub(crate) before_reset: Option<(Fence, Fence)>,
     /// Number of consecutive resets that ended no packet although the node was stalled.
     pub(crate) fruitless_resets: u32,
     /// The packets of contexts that have ended.
@@ -118,6 +121,7 @@ impl Node {
             resubmit: VecDeque::new(),
             watch: None,
             just_reset: false,
+            before_reset: None,
             fruitless_resets: 0,
             ended_packets: PacketCounts::default(),
             paging_submitted: 0,
@@ -148,6 +152,13 @@ impl Node {
         distance(fence) > distance(self.reported)
             && (here(&self.queue)
                 || self.lost_packets.iter().any(|in_flight_packet| in_flight_packet.fence == fence))
+    }
+
+    /// Whether the fence is that of a packet that the last reset of the engine has removed.
+    fn was_removed_by_reset(&self, fence: Fence) -> bool {
+        self.before_reset.is_some_and(|(done, submitted)| {
+            fence != done && fence.distance_from(done) <= submitted.distance_from(done)
+        }) && !self.has_in_flight(fence)
     }
 
     /// Whether the node has packets or a pending preemption.
@@ -217,10 +228,26 @@ impl Kernel {
             );
             return;
         };
+        if node.before_reset.is_some() {
+            self.judge_after_reset(adapter, node, fence);
+        }
         self.log.emit(node.subject(), || EventKind::FenceReported { fence });
         if node.has_in_flight(fence) {
             (node.reported, node.just_reset) = (fence, false);
         }
+    }
+
+    /// Entry rule: an engine executes no packet that its reset has removed from the hardware queue.
+    fn judge_after_reset(&self, adapter: Id<Adapter>, node: &Node, fence: Fence) {
+        let broken = node.was_removed_by_reset(fence).then(|| {
+            format!(
+                "the driver reports fence {fence} of {} as completed, but the packet was in the \
+                 queue of the engine when DxgkDdiResetEngine reset it, so the reset has kept it",
+                node.subject()
+            )
+        });
+        let argument = "DxgkDdiResetEngine";
+        self.log.judge(RuleId::KMD_TDR_006, Component::Driver, adapter.subject(), argument, broken);
     }
 
     /// Records that a packet faulted. The packet is over, and its device is lost.

@@ -370,7 +370,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::faulty_gpummu(memory::REPORTS_ONE_TABLE_LEVEL, log);
     "kmd-hides-page-tables" "has the CPU write page tables in a segment that the CPU cannot access" [KMD_SEG_017]
         |log| setup::faulty_gpummu(memory::HIDES_PAGE_TABLES, log);
-    "kmd-omits-submit-command" "reports GPU virtual addresses and has no DxgkDdiSubmitCommand" [WT_ENTRY_001]
+    "kmd-omits-submit-command" "reports GPU virtual addresses and has no DxgkDdiSubmitCommand" [WT_ENTRY_002]
         |log| setup::table_gpummu(&gpummu::OMITS_SUBMIT_COMMAND, log);
     "kmd-omits-control-interrupt" "reports a video present source and has no DxgkDdiControlInterrupt" [WT_ENTRY_001]
         |log| setup::table(&pnp::OMITS_CONTROL_INTERRUPT, log);

@@ -3,6 +3,7 @@
 mod adapter_info;
 mod adapters;
 mod allow;
+mod blame;
 mod c_library;
 mod contain;
 mod cost;

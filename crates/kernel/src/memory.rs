@@ -24,6 +24,7 @@ pub(crate) mod complete;
 pub(crate) mod context_allocation;
 pub(crate) mod cpu;
 pub(crate) mod existing;
+pub(crate) mod fault;
 pub(crate) mod host_aperture;
 pub(crate) mod instances;
 pub(crate) mod offer;
@@ -63,6 +64,9 @@ use std::sync::Arc;
 
 /// A large page.
 const LARGE_PAGE: u64 = 64 << 10;
+
+/// The value of [`Extent::settled`] of an extent whose place is not known for certain.
+pub(crate) const NOT_IN_PLACE: u64 = u64::MAX;
 
 /// The invariant of an extent's location: the segments of an adapter are fixed while it runs.
 const LOCATION_HAS_SEGMENT: &str = "a location is in a segment of its adapter";
@@ -177,6 +181,9 @@ pub(crate) struct Extent {
     pub(crate) copied: bool,
     /// Its memory is released when no step is pending.
     pub(crate) ending: bool,
+    /// The number of packets that were submitted before its last step was done: later ones find it
+    /// in place. [`NOT_IN_PLACE`] if a step was abandoned.
+    pub(crate) settled: u64,
 }
 
 /// The owner of an extent.
@@ -281,6 +288,7 @@ impl Extent {
             written: false,
             copied: false,
             ending: false,
+            settled: 0,
         }
     }
 

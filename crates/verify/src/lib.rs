@@ -53,6 +53,7 @@ mod follow_context_allocation;
 mod follow_keyed_mutex;
 mod follow_memory;
 mod follow_nt_object;
+mod follow_on;
 mod follow_paging;
 mod follow_residency;
 mod follow_source;

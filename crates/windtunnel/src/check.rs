@@ -9,7 +9,7 @@ use crate::fly::{DeepestStack, FlightResult, HostKind, Outcome, fly_builtin_stre
 use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::scenario_report::{ReportedFinding, ScenarioReport};
-use flight::{HostError, NoResources, RuleCounts, RuleId};
+use flight::{Component, HostError, NoResources, RuleCounts, RuleId};
 use nt::image::StopSignal;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -79,7 +79,7 @@ pub struct FindingGroup<'a> {
     pub count: u64,
     /// Why it is allowed, if it is.
     pub reason: Option<&'a str>,
-    /// Findings against other components that came later in its flights, each once.
+    /// Findings that follow from it in its flights, each once.
     pub consequences: Vec<&'a Finding>,
 }
 
@@ -197,9 +197,14 @@ fn fly_scenario(
         match flights(turn) {
             // There is no driver to report on. What its DriverEntry did wrong is reported.
             Ok(flown) if plan.driver.registers_nothing() && flown.findings.is_empty() => break,
-            Ok(flown) => {
+            Ok(mut flown) => {
                 after(CheckStep::FlightDone(&flown));
+                let blamed = clear_client(scenario, &mut flown.findings);
                 report.add(flown);
+                if let Some(finding) = blamed {
+                    error = Some(HostError(wrong_blame(scenario, plan.host, &finding)));
+                    break;
+                }
             }
             // The process of the flight was ended by us: what it says is not complete.
             Err(_) if StopSignal::received().is_some() => break,
@@ -214,6 +219,40 @@ fn fly_scenario(
         report.apply_allow_list(plan.driver.name(), allow);
     }
     (report, error)
+}
+
+/// Takes the findings against the client out of those of a flight, if the client breaks no rule.
+/// A finding after one against a driver is its consequence. Returns the first other one: it blames
+/// the wrong component.
+fn clear_client(scenario: &Scenario, findings: &mut Vec<Finding>) -> Option<Finding> {
+    if !scenario.client_is_right() {
+        return None;
+    }
+    let mut blamed = None;
+    let mut cleared: Vec<Finding> = Vec::new();
+    for finding in std::mem::take(findings) {
+        let is_driver =
+            |it: &&mut Finding| matches!(it.component, Component::Driver | Component::Umd);
+        match (finding.component, cleared.iter_mut().find(is_driver)) {
+            (Component::Client, Some(first)) => first.consequences.push(finding),
+            (Component::Client, None) => blamed = blamed.or(Some(finding)),
+            _ => cleared.push(finding),
+        }
+    }
+    *findings = cleared;
+    blamed
+}
+
+/// The error of a finding against a client that breaks no rule.
+fn wrong_blame(scenario: &Scenario, host: HostKind, finding: &Finding) -> String {
+    format!(
+        "{}, {}: the client of this scenario breaks no rule, but a finding blames it: {}; either \
+         Windtunnel is wrong, or a driver is, and Windtunnel does not name it. Please report this, \
+         with the trace (--trace DIR)",
+        scenario.name,
+        host.name(),
+        finding.line()
+    )
 }
 
 /// Makes one flight.

@@ -17,6 +17,9 @@ ULONG64 GpuEncodeEntry(const DXGK_PTE *entry)
     ULONG64 flags = (entry->Valid ? ENTRY_VALID : 0) | (entry->Zero ? ENTRY_ZERO : 0) |
                     (entry->ReadOnly ? ENTRY_READ_ONLY : 0);
 
+#ifdef FLAW_PAGE_NUMBER_AS_BYTES
+    return flags | (ULONG64)entry->Segment << 8 | entry->PageAddress / PAGE_SIZE << 16;
+#endif
     return flags | (ULONG64)entry->Segment << 8 | entry->PageAddress << 16;
 }
 
@@ -116,11 +119,16 @@ PAGED NTSTATUS GpuBuildTableUpdate(DXGKARG_BUILDPAGINGBUFFER *args)
         return UpdateByCpu(update);
 #ifdef FLAW_DROPS_TABLE_ENTRIES
     args->MultipassOffset = update->NumPageTableEntries;
+#endif
+#if defined FLAW_DROPS_TABLE_ENTRIES || defined FLAW_UPDATES_NOTHING
     return STATUS_SUCCESS;
 #endif
     for (at = args->MultipassOffset; at < update->NumPageTableEntries && room > 0; at++, room--) {
         UINT index = update->StartIndex + at;
 
+#ifdef FLAW_IGNORES_START_INDEX
+        index = at;
+#endif
         RtlZeroMemory(command, sizeof(*command));
         command->Operation = GpuWriteEntry;
         command->To = SegmentBase(table->SegmentId) + table->SegmentOffset + index * sizeof(ULONG64);

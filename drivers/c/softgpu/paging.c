@@ -38,6 +38,9 @@ static PAGED NTSTATUS BuildMap(const PagingMapApertureSegment *map, PGPU_COMMAND
 
     command->Operation = GpuMap;
     command->To = map->OffsetInPages;
+#ifdef FLAW_MAPS_ONE_PAGE_OFF
+    command->To++;
+#endif
     command->From = (ULONG_PTR)system;
     command->Bytes = (ULONG64)map->NumberOfPages * PAGE_SIZE;
     return system == NULL ? STATUS_NO_MEMORY : STATUS_SUCCESS;
@@ -49,6 +52,9 @@ static PAGED void NotifyResidency(const DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY *
     PALLOCATION allocation = notify->hAllocation;
     ULONG64 base = SegmentBase(notify->PhysicalAddress.SegmentId);
 
+#ifdef FLAW_IGNORES_RESIDENCY
+    return;
+#endif
     allocation->GpuAddress =
         notify->Flags.Resident ? base + notify->PhysicalAddress.SegmentOffset : 0;
 }
@@ -117,7 +123,14 @@ static PAGED NTSTATUS BuildTables(DXGKARG_BUILDPAGINGBUFFER *args)
 }
 #endif
 
-PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFFER *args)
+#ifdef PAGES_BY_CPU
+#define BUILD_PAGING_BUFFER BuildPagingBuffer
+static PAGED NTSTATUS
+#else
+#define BUILD_PAGING_BUFFER SgBuildPagingBuffer
+PAGED NTSTATUS NTAPI
+#endif
+BUILD_PAGING_BUFFER(HANDLE context, DXGKARG_BUILDPAGINGBUFFER *args)
 {
     PDMA_PRIVATE private_data = args->pDmaBufferPrivateData;
     GPU_COMMAND command = {0};
@@ -167,3 +180,24 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
         private_data->End = args->pDmaBuffer;
     return STATUS_SUCCESS;
 }
+
+#ifdef PAGES_BY_CPU
+/* The CPU executes the commands at once, while the GPU is idle: there are none to submit. */
+PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFFER *args)
+{
+    PGPU gpu = &((PADAPTER)context)->Gpu;
+    PACKET packet = {.Commands = args->pDmaBuffer, .Root = gpu->SystemRoot};
+    ULONG64 fault_address;
+    NTSTATUS status = BuildPagingBuffer(context, args);
+
+    packet.Count = (ULONG)(((PUCHAR)args->pDmaBuffer - (PUCHAR)packet.Commands) /
+                           sizeof(GPU_COMMAND));
+    args->pDmaBuffer = packet.Commands;
+    if (packet.Count == 0)
+        return status;
+    KeWaitForSingleObject(&gpu->Idle, Executive, KernelMode, FALSE, NULL);
+    GpuExecute(gpu, &packet, &fault_address);
+    KeSetEvent(&gpu->Idle, IO_NO_INCREMENT, FALSE);
+    return status;
+}
+#endif

@@ -17,6 +17,8 @@ pub(crate) struct Interrupts {
     pub(crate) pending: bool,
     /// An interrupt routine reported something, and no DPC has run since.
     pub(crate) dpc_unhandled: bool,
+    /// The driver has reported work of a node.
+    pub(crate) has_reported: bool,
     /// Whether a vsync was reported since vsync reports were enabled. `None` while they are
     /// disabled.
     pub(crate) vsync: Option<bool>,

@@ -518,9 +518,6 @@ impl Kernel {
             let index = switch.unwrap_or(on);
             // A stopped adapter has no nodes.
             let Some(node) = it.nodes.get_mut(index) else { return };
-            node.submitted = node.submitted.next();
-            node.paging_submitted += 1;
-            let (fence, subject) = (node.submitted, node.subject());
             let (commands, private) = (buffer.run.start, buffer.private.clone());
             let batch = PagingBatch {
                 paging: number,
@@ -530,8 +527,15 @@ impl Kernel {
                 switch: switch.is_some(),
                 refused: false,
             };
+            if !driver.implements("DxgkDdiSubmitCommand") {
+                let node = node.subject();
+                return self.complete_unsubmitted(state, driver, node, batch);
+            }
+            node.submitted = node.submitted.next();
+            node.paging_submitted += 1;
+            let (fence, subject) = (node.submitted, node.subject());
             let batch = Some(Box::new(batch));
-            node.queue.push_back(InFlightPacket { fence, of: None, batch, lost: false });
+            node.queue.push_back(InFlightPacket { fence, of: None, batch, lost: false, sent: 0 });
             let (paging, switch) = (number.subject(), switch.is_some());
             self.log.emit(subject, || EventKind::PagingSubmitted {
                 paging,

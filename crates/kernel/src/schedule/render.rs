@@ -27,6 +27,7 @@ use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::schedule::dispatch::PacketPayload;
+use crate::schedule::state::ScheduleState;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Fence, Passive, Ram, RuleId, Run, Subject};
 use std::sync::Arc;
@@ -99,6 +100,23 @@ struct AllocationUse {
     bytes: u64,
     /// The segment and the address that the driver rendered with.
     rendered_at: Option<(u32, u64)>,
+}
+
+impl ScheduleState {
+    /// Whether the packet with lists that a node got with a fence was patched, and the allocations
+    /// that it holds in place.
+    pub(crate) fn submitted_list(
+        &self,
+        adapter: Id<Adapter>,
+        (node, fence): (usize, Fence),
+    ) -> Option<(bool, Vec<Id<Extent>>)> {
+        let is_it = |packet: &RenderPacket| {
+            let sent = packet.submission.is_some_and(|sent| (sent.0, sent.1) == (node, fence));
+            sent && packet.adapter == adapter && packet.holds_extents && !packet.null
+        };
+        let packet = self.render_packets.iter().map(|pair| pair.1).find(|it| is_it(it))?;
+        Some((packet.submission?.2, packet.extents()))
+    }
 }
 
 impl Kernel {

@@ -19,7 +19,7 @@ use crate::lifetime::device::Device;
 use crate::lifetime::device::DeviceLoss;
 use crate::memory::PagingBatch;
 use crate::memory::context_allocation::ContextAllocation;
-use crate::memory::residency::{FaultTarget, FaultedAccess};
+use crate::memory::fault::{FaultTarget, FaultedAccess};
 use crate::schedule::dispatch::PacketCounts;
 use crate::schedule::preempt::Preemption;
 use crate::state::KernelState;
@@ -73,6 +73,8 @@ pub(crate) struct Node {
     pub(crate) before_reset: Option<(Fence, Fence)>,
     /// Number of consecutive resets that ended no packet although the node was stalled.
     pub(crate) fruitless_resets: u32,
+    /// The last completed fence at the last reset.
+    pub(crate) fruitless_since: Fence,
     /// The packets of contexts that have ended.
     pub(crate) ended_packets: PacketCounts,
     /// Paging commands that were submitted, and those of them that were completed.
@@ -89,6 +91,8 @@ pub(crate) struct InFlightPacket {
     pub(crate) batch: Option<Box<PagingBatch>>,
     /// It counts as done because its device is lost.
     pub(crate) lost: bool,
+    /// Its number among the packets of clients that were submitted; 0 for paging work.
+    pub(crate) sent: u64,
 }
 
 /// Queued work that another operation waits for.
@@ -123,6 +127,7 @@ impl Node {
             just_reset: false,
             before_reset: None,
             fruitless_resets: 0,
+            fruitless_since: start,
             ended_packets: PacketCounts::default(),
             paging_submitted: 0,
             paging_completed: 0,
@@ -159,6 +164,11 @@ impl Node {
         self.before_reset.is_some_and(|(done, submitted)| {
             fence != done && fence.distance_from(done) <= submitted.distance_from(done)
         }) && !self.has_in_flight(fence)
+    }
+
+    /// Whether nothing was ever submitted to the node.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.submitted == Fence(0)
     }
 
     /// Whether the node has packets or a pending preemption.
@@ -260,17 +270,27 @@ impl Kernel {
         touched: FaultTarget,
     ) {
         let state = &mut *self.state.lock();
-        let touched = state.find_faulted_access(adapter, node as usize, fence, touched);
-        let it = state.adapters.get_mut(adapter);
-        let it = it.and_then(|adapter| adapter.nodes.get_mut(node as usize));
-        // For the kernel's own packets, and for unknown fences, no device is to blame.
-        let known = |node: &&mut Node| {
-            node.queue.iter().any(|in_flight_packet| {
-                in_flight_packet.fence == fence && in_flight_packet.batch.is_none()
-            })
+        let index = node as usize;
+        let it = state.adapters.get(adapter).and_then(|adapter| adapter.nodes.get(index));
+        let packet = it.and_then(|node| {
+            let packet = node.queue.iter().find(|packet| packet.fence == fence)?;
+            Some((node.subject(), packet))
+        });
+        // An unknown fence is judged by its own rule.
+        let fault = match packet {
+            Some((node, InFlightPacket { batch: Some(batch), .. })) => {
+                self.judge_paging_fault(node, fence, batch, touched);
+                None
+            }
+            Some((_, packet)) => {
+                Some(state.find_faulted_access(adapter, (index, fence), packet, touched))
+            }
+            None => None,
         };
-        if let Some(it) = it.filter(known) {
-            it.faults.push((fence, touched));
+        let it = state.adapters.get_mut(adapter);
+        let it = it.and_then(|adapter| adapter.nodes.get_mut(index));
+        if let (Some(it), Some(fault)) = (it, fault) {
+            it.faults.push((fence, fault));
         }
         // A driver may still report after its adapter has stopped.
         if let Some(it) = state.adapters.get_mut(adapter) {
@@ -357,8 +377,8 @@ impl Kernel {
             let place = it.faults.iter().position(|pair| pair.0 == packet.fence)?;
             Some(it.faults.swap_remove(place).1)
         });
-        let (context, device) = packet.client();
-        self.judge_fault(state, device, context, fault.as_ref());
+        let (context, _) = packet.client();
+        self.judge_fault(state, context, fault.as_ref());
         fault.is_some()
     }
 

@@ -21,6 +21,26 @@ pub enum PagingMovement {
     Relocate,
 }
 
+/// Memory of the GPU that the CPU sees at physical addresses (`CpuTranslatedAddress`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuVisibleMemory {
+    /// The first GPU address.
+    pub address: u64,
+    /// Its physical address.
+    pub physical: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+}
+
+impl CpuVisibleMemory {
+    /// The physical address of a range of GPU addresses, if all of it is in this memory.
+    pub fn physical_address(&self, address: u64, bytes: u64) -> Option<u64> {
+        let offset = address.checked_sub(self.address)?;
+        let end = offset.checked_add(bytes)?;
+        (end <= self.bytes).then(|| self.physical.checked_add(offset))?
+    }
+}
+
 /// A paging operation on an allocation.
 #[derive(Clone, Copy)]
 pub struct PagingMove<'a> {
@@ -51,6 +71,11 @@ pub struct PagingMove<'a> {
     pub dummy: u64,
     /// The hardware.
     pub hardware: &'a dyn HardwareModel,
+    /// The memory of hardware without a model that the CPU sees.
+    pub visible: &'a [CpuVisibleMemory],
+    /// The pattern of 32 bits that the pages in system memory are filled with, if this transfer out
+    /// must overwrite it.
+    pub pattern: Option<u32>,
     /// System memory.
     pub ram: &'a dyn Ram,
 }

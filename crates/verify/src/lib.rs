@@ -98,6 +98,7 @@ mod threading;
 
 // Rules on bytes in memory and on page tables, judged by comparing both with a model.
 mod oracle;
+mod oracle_look;
 mod oracle_tables;
 
 #[cfg(test)]

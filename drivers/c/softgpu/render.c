@@ -219,6 +219,9 @@ PAGED NTSTATUS NTAPI SgPatch(HANDLE context, const DXGKARG_PATCH *args)
     UNREFERENCED_PARAMETER(context);
     if (args->Flags.Paging)
         return STATUS_SUCCESS; /* Paging commands have their addresses. */
+#ifdef FLAW_IGNORES_PATCH
+    return STATUS_SUCCESS;
+#endif
     for (UINT at = 0; at < args->PatchLocationListSize; at++) {
         const D3DDDI_PATCHLOCATIONLIST *patch = &args->pPatchLocationList[at];
         ULONG64 address;

@@ -3,6 +3,7 @@
 mod adapter_info;
 mod adapters;
 mod allow;
+mod bytes;
 mod c_library;
 mod contain;
 mod cost;

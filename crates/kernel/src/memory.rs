@@ -1,7 +1,8 @@
 //! Video memory: the locations of allocations, and the paging work that moves their bytes.
 //!
 //! The kernel decides but touches no byte. Its decisions become paging work ([`page`]): the driver
-//! writes the commands, the hardware executes them.
+//! writes the commands, the hardware executes them. With a memory observer, the kernel also writes
+//! over bytes that an operation has to replace ([`unseen`]).
 //!
 //! # Invariants
 //!

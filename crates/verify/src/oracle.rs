@@ -9,10 +9,11 @@
 //! that the CPU does not see must leave it unchanged, and no page of the destination may be left out.
 
 use crate::oracle_look::{GpuBytes, read_arrived, read_at_gpu, read_gpu, read_system};
+use crate::oracle_packets::{DecodeCommands, judge_packet};
 use crate::oracle_tables::Tables;
 use flight::{
-    Component, Kind, Log, MemoryObserver, PageTableWrite, PagingMove, PagingMovement, RuleId, Run,
-    Subject, TlbFlush,
+    Component, FinishedPacket, Kind, Log, MemoryObserver, PageTableWrite, PagingMove,
+    PagingMovement, RuleId, Run, Subject, TlbFlush,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,8 @@ const OVERWRITTEN_UNIT: usize = 64;
 /// The model of allocations' bytes.
 pub struct Oracle {
     log: Arc<Log>,
+    /// The format of clients' commands, if it is known.
+    decode: Option<DecodeCommands>,
     state: Mutex<State>,
 }
 
@@ -102,7 +105,12 @@ impl State {
 impl Oracle {
     /// An oracle that logs its findings there.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
-        Arc::new(Self { log, state: Mutex::default() })
+        Self::with_commands(log, None)
+    }
+
+    /// The same, for clients with commands in this format.
+    pub fn with_commands(log: Arc<Log>, decode: Option<DecodeCommands>) -> Arc<Self> {
+        Arc::new(Self { log, decode, state: Mutex::default() })
     }
 
     /// How many bytes it has compared.
@@ -123,14 +131,17 @@ impl Oracle {
         self.log.judge(rule, Component::Driver, of, ARGUMENT, broken);
     }
 
-    /// Compares the destination of an operation. Returns whether the bytes are there in order.
+    /// Compares the destination of an operation with the content. Returns whether the bytes are there
+    /// in order. Without a model of the hardware, wrong bytes are the content from then on: each
+    /// mistake is reported once.
     fn check_arrived(
         &self,
         state: &mut State,
         it: &PagingMove<'_>,
-        expected: &[u8],
+        content: &mut Vec<u8>,
         rule: RuleId,
     ) -> bool {
+        let expected = content.as_slice();
         let gpu = !matches!(it.movement, PagingMovement::PageOut);
         let found = match read_arrived(it) {
             GpuBytes::Seen(found) => found,
@@ -167,6 +178,9 @@ impl Oracle {
             )
         });
         self.judge(rule, it.of, broken);
+        if !it.hardware.models_hardware() {
+            *content = found;
+        }
         true
     }
 
@@ -248,14 +262,21 @@ impl Oracle {
         );
     }
 
-    /// Judges what a transfer out of memory that is not seen brought back, if its content was not
-    /// known before. The content is known then, if its layout is.
-    fn check_overwritten(&self, state: &mut State, it: &PagingMove<'_>, pattern: u32) {
-        let Some(found) = read_system(it.ram, it.runs, it.bytes) else { return };
+    /// Judges that a transfer out of memory that is not seen wrote all of its destination, which had
+    /// this pattern before. Returns the content that it has to have: what is known of it, or else what
+    /// is there. `None` if only its driver knows the layout, or if the transfer is wrong.
+    fn check_overwritten(
+        &self,
+        state: &mut State,
+        it: &PagingMove<'_>,
+        pattern: u32,
+        known: Option<KnownContent>,
+    ) -> Option<KnownContent> {
+        let found = read_system(it.ram, it.runs, it.bytes)?;
         state.compared += it.bytes;
         let unit = pattern.to_ne_bytes().repeat(OVERWRITTEN_UNIT / 4);
-        let left = found.chunks(OVERWRITTEN_UNIT).position(|bytes| bytes == unit);
-        let broken = left.map(|unit| {
+        let left_out = found.chunks(OVERWRITTEN_UNIT).position(|bytes| bytes == unit);
+        let broken = left_out.map(|unit| {
             format!(
                 "{} ({}) wrote nothing to bytes {:#x} to {:#x} of {} in the system's memory",
                 name(it.movement),
@@ -265,12 +286,10 @@ impl Oracle {
                 it.of
             )
         });
-        let whole = broken.is_none();
+        let is_whole = broken.is_none();
         self.judge(RuleId::WT_BYTES_001, it.of, broken);
-        if whole && it.linear {
-            let location = ContentLocation::System(it.runs.to_vec());
-            state.allocations.insert(it.of, KnownContent { bytes: found, location });
-        }
+        let arrived = || KnownContent { bytes: found, location: ContentLocation::InTransfer };
+        known.or_else(|| it.linear.then(arrived)).filter(|_| is_whole)
     }
 
     /// Compares all other content that is known and cannot have changed.
@@ -384,7 +403,7 @@ impl MemoryObserver for Oracle {
             return; // It is in transfer again: the arrived bytes may have been replaced.
         }
         state.pending.remove(&it.of);
-        let overwritten = state.overwritten.remove(&it.of);
+        let pattern = state.overwritten.remove(&it.of);
         match it.movement {
             // What an aperture maps is not seen without a model of the hardware.
             PagingMovement::Unmap if !it.hardware.models_hardware() => (),
@@ -403,18 +422,21 @@ impl MemoryObserver for Oracle {
             | PagingMovement::Fill
             | PagingMovement::Map
             | PagingMovement::Relocate => {
-                let Some(known) = state.allocations.remove(&it.of) else {
-                    if let (PagingMovement::PageOut, Some(pattern)) = (it.movement, overwritten) {
-                        self.check_overwritten(state, it, pattern);
+                let mut known = state.allocations.remove(&it.of);
+                if let Some(pattern) = pattern {
+                    known = self.check_overwritten(state, it, pattern, known);
+                }
+                let Some(mut known) = known else {
+                    if pattern.is_some() {
                         self.compare_other_allocations(state, it);
                     }
                     return;
                 };
                 let rule = match it.movement {
-                    PagingMovement::Map => RuleId::KMD_PAGING_012,
+                    PagingMovement::Map if it.hardware.models_hardware() => RuleId::KMD_PAGING_012,
                     _ => RuleId::WT_BYTES_001,
                 };
-                let straight = self.check_arrived(state, it, &known.bytes, rule);
+                let straight = self.check_arrived(state, it, &mut known.bytes, rule);
                 let location = match it.movement {
                     // Only its driver knows the layout.
                     PagingMovement::PageOut if !straight => ContentLocation::InTransfer,
@@ -447,6 +469,13 @@ impl MemoryObserver for Oracle {
 
     fn tlb_flushed(&self, it: &TlbFlush<'_>) {
         self.state().tables.tlb_flushed(it, &self.log);
+    }
+
+    fn packet_finished(&self, it: &FinishedPacket<'_>) {
+        let commands = self.decode.and_then(|decode| decode(it.commands));
+        if let Some(commands) = commands {
+            judge_packet(&self.log, it, &commands);
+        }
     }
 
     fn packet_ran(&self) {

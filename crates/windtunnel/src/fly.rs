@@ -426,7 +426,7 @@ impl ScenarioRun {
         let hardware = setup.hardware.clone();
         let models_hardware = hardware.models_hardware();
         let takes_packets = setup.miniport.entry_points().contains(&SUBMIT_VIRTUAL);
-        kernel.set_observer(Oracle::new(log.clone()));
+        kernel.set_observer(Oracle::with_commands(log.clone(), private_data.decoder()));
         if let HostKind::Deterministic { seed, pressure: true } = on {
             kernel.set_pressure(seed);
         }

@@ -3,9 +3,10 @@
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::ddi::segment::SegmentInfo;
+use crate::kernel::Kernel;
 use crate::memory::step_context::StepContext;
-use crate::memory::{Paging, PagingOperation};
-use flight::{CpuVisibleMemory, Ram};
+use crate::memory::{Paging, PagingOperation, PagingStep};
+use flight::{CpuVisibleMemory, Ram, Run, Subject};
 
 /// The memory that the CPU sees, if there is no model of the hardware that can be asked.
 pub(crate) fn visible_memory(adapter: &Adapter) -> Vec<CpuVisibleMemory> {
@@ -38,6 +39,55 @@ pub(crate) fn why_unseen(info: &SegmentInfo, ram: &dyn Ram) -> Option<&'static s
     (!exists).then_some(why)
 }
 
+impl Kernel {
+    /// Writes over memory that the CPU sees and that a fill has to overwrite, so that a fill which
+    /// leaves it out is seen. `built` are the steps in front of the fill in its paging buffer.
+    ///
+    /// WINDOWS: the contents of memory before a fill are not defined (our reading).
+    pub(crate) fn overwrite_filled(
+        &self,
+        adapter: Id<Adapter>,
+        step: &PagingStep,
+        step_context: &StepContext,
+        built: &[PagingStep],
+    ) {
+        if step.operation != PagingOperation::Fill || self.observer.get().is_none() {
+            return;
+        }
+        let (address, bytes) = (step_context.address, step_context.bytes);
+        let memory = step_context.visible.iter();
+        let physical = memory.filter_map(|it| it.physical_address(address, bytes)).next();
+        let Some(start) = physical.filter(|_| !step_context.locked) else { return };
+        let state = self.state.lock();
+        // What leaves the range may still be read.
+        let may_overlap = |other: &PagingStep| {
+            let range = |step: &PagingStep, bytes: u64| {
+                let start = step.location.offset;
+                (step.location.segment, start, start.saturating_add(bytes))
+            };
+            let Some(it) = state.memory.extents.get(other.extent) else { return true };
+            // It also reads another range.
+            if matches!(other.operation, PagingOperation::Relocate { .. }) {
+                return true;
+            }
+            let (mine, theirs) = (range(step, bytes), range(other, it.bytes));
+            mine.0 == theirs.0 && mine.1 < theirs.2 && theirs.1 < mine.2
+        };
+        let nodes = state.adapters.get(adapter).map(|adapter| adapter.nodes.as_slice());
+        let in_flight = nodes.unwrap_or_default().iter().flat_map(|node| &node.queue);
+        let batches = in_flight.filter_map(|packet| packet.batch.as_ref());
+        let mut others = batches.flat_map(|batch| &batch.done).chain(built);
+        if !others.any(may_overlap) {
+            step_context.ram.fill(Run { start, bytes }, pattern_of(step_context.owner));
+        }
+    }
+}
+
+/// A pattern that contents do not have by chance, another one for each object.
+fn pattern_of(object: Subject) -> u32 {
+    object.number.wrapping_mul(0x9e37_79b1) ^ 0xa5c3_1e69
+}
+
 impl StepContext {
     /// Fills the pages that a transfer out has to overwrite, and returns the pattern: if its source
     /// is not seen, the pages show what was transferred.
@@ -55,7 +105,7 @@ impl StepContext {
             return None;
         }
         // Another one each time: contents can be what an earlier transfer left.
-        let pattern = paging.subject().number.wrapping_mul(0x9e37_79b1) ^ 0xa5c3_1e69;
+        let pattern = pattern_of(paging.subject());
         self.runs.iter().all(|run| self.ram.fill(*run, pattern)).then_some(pattern)
     }
 }

@@ -325,12 +325,21 @@ impl Kernel {
     ) -> bool {
         let nodes =
             state.adapters.get_mut(adapter).into_iter().flat_map(|adapter| &mut adapter.nodes);
-        let it = nodes.into_iter().find(|found| found.subject() == node);
-        let fault = it.and_then(|it| {
+        let it = nodes.into_iter().enumerate().find(|(_, found)| found.subject() == node);
+        let fault = it.and_then(|(index, it)| {
             let place = it.faults.iter().position(|pair| pair.0 == packet.fence)?;
-            Some(it.faults.swap_remove(place).1)
+            Some((index, it.faults.swap_remove(place).1))
         });
         let (context, device) = packet.client();
+        if let Some((index, _)) = &fault
+            && self.judge_listed_fault(state, adapter, *index, packet.fence)
+        {
+            return true;
+        }
+        if fault.is_none() {
+            self.notify_packet_finished(state, adapter, packet);
+        }
+        let fault = fault.map(|pair| pair.1);
         self.judge_fault(state, device, context, fault.as_ref());
         fault.is_some()
     }

@@ -63,8 +63,8 @@ struct ListedBytes<'a> {
 }
 
 impl<'a> ListedBytes<'a> {
-    /// The bytes that a command names; `None` if its allocation is not known, or is on the list under
-    /// two handles.
+    /// The bytes that a command names; `None` if its allocation is not on the list, or if nothing is
+    /// known of it.
     fn find(packet: &FinishedPacket<'a>, bytes: &CommandBytes) -> Option<Self> {
         let it = match bytes.operand {
             Operand::Listed(index) => packet.uses.get(index)?,
@@ -85,9 +85,8 @@ impl<'a> ListedBytes<'a> {
         let (start, length) = (self.range.start, self.range.end - self.range.start);
         if !self.it.pages.is_empty() {
             let all = read_system(packet.ram, &self.it.pages, self.it.bytes)?;
-            return Some(
-                all.get(usize::try_from(start).ok()?..)?[..usize::try_from(length).ok()?].to_vec(),
-            );
+            let range = usize::try_from(start).ok()?..usize::try_from(self.range.end).ok()?;
+            return all.get(range).map(<[u8]>::to_vec);
         }
         let address = self.it.address + start;
         let mut memory = packet.visible.iter();

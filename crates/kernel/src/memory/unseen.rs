@@ -17,8 +17,9 @@ pub(crate) fn visible_memory(adapter: &Adapter) -> Vec<CpuVisibleMemory> {
 
 /// The memory of a segment that the CPU sees as a whole.
 fn visible(info: &SegmentInfo) -> Option<CpuVisibleMemory> {
-    let memory = info.flags.cpu_visible && !info.flags.aperture;
-    let physical = info.cpu_address.filter(|_| memory)?;
+    let flags = info.flags;
+    let is_whole = flags.cpu_visible && !flags.aperture && !flags.host_aperture;
+    let physical = info.cpu_address.filter(|_| is_whole)?;
     Some(CpuVisibleMemory { address: info.base, physical, bytes: info.size })
 }
 
@@ -55,8 +56,8 @@ impl Kernel {
             return;
         }
         let (address, bytes) = (step_context.address, step_context.bytes);
-        let memory = step_context.visible.iter();
-        let physical = memory.filter_map(|it| it.physical_address(address, bytes)).next();
+        let mut visible = step_context.visible.iter();
+        let physical = visible.find_map(|memory| memory.physical_address(address, bytes));
         let Some(start) = physical.filter(|_| !step_context.locked) else { return };
         let state = self.state.lock();
         // What leaves the range may still be read.
@@ -83,14 +84,17 @@ impl Kernel {
     }
 }
 
-/// A pattern that contents do not have by chance, another one for each object.
+/// A pattern that contents do not have by chance, another one for each object. Its bytes are not all
+/// equal: clients fill memory with equal bytes.
 fn pattern_of(object: Subject) -> u32 {
-    object.number.wrapping_mul(0x9e37_79b1) ^ 0xa5c3_1e69
+    let [low, second, high, last] =
+        (object.number.wrapping_mul(0x9e37_79b1) ^ 0xa5c3_1e69).to_le_bytes();
+    u32::from_le_bytes([low, !low, second ^ high, last])
 }
 
 impl StepContext {
-    /// Fills the pages that a transfer out has to overwrite, and returns the pattern: if its source
-    /// is not seen, the pages show what was transferred.
+    /// Fills the pages that a transfer out has to overwrite, if its source is not seen: afterwards
+    /// the pages show what was transferred. Returns the pattern.
     ///
     /// WINDOWS: the contents of the destination before a transfer are not defined (our reading).
     pub(crate) fn overwrite_pages(

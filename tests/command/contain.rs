@@ -505,7 +505,7 @@ fn a_report_says_that_the_system_refuses_the_filter_of_system_calls() {
         assert!(!fly(more, false).contains("seccomp"), "{more:?}");
     }
     let report: Value = serde_json::from_str(&fly(&["--json"], true)).unwrap();
-    assert_eq!(report["scenarios"][0]["not_judged"], serde_json::json!([sentence]), "{report}");
+    assert_eq!(report["scenarios"][0]["not_judged"][0], sentence, "{report}");
     let report: Value = serde_json::from_str(&fly(&["--json"], false)).unwrap();
-    assert_eq!(report["scenarios"][0]["not_judged"], serde_json::json!([]), "{report}");
+    assert!(!report["scenarios"][0]["not_judged"].to_string().contains("seccomp"), "{report}");
 }

@@ -4,6 +4,7 @@ mod adapter_info;
 mod adapters;
 mod allow;
 mod blame;
+mod bytes;
 mod c_library;
 mod contain;
 mod cost;

@@ -700,6 +700,8 @@ events! {
     /// The operating system refuses the filter that turns system calls of the driver's own into
     /// faults.
     SystemCallsUnfiltered "system-calls.unfiltered" { why: Text }
+    /// The bytes of a segment cannot be looked at. Subject: the segment.
+    BytesNotSeen "bytes.not-seen" { number: u32, why: Text }
     /// A block that was allocated since the adapter started is still allocated after the driver
     /// stopped the adapter. `allocated` is the place in the driver that allocated it, or empty.
     PoolHeldAfterStop "pool.held-after-stop" { allocated: Text }

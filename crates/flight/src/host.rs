@@ -181,7 +181,8 @@ pub trait HardwareModel: Send + Sync {
     /// Executes one step, and raises the interrupt if the step requires it.
     fn step(&self, at: &mut Passive, line: &dyn InterruptLine);
 
-    /// Whether a driver finds the hardware it expects here, so that it has to start.
+    /// Whether a driver finds the hardware it expects here, so that it has to start, and whether the
+    /// model can be asked for the memory of the GPU ([`HardwareModel::peek`]).
     fn models_hardware(&self) -> bool {
         true
     }

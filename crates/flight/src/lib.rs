@@ -61,7 +61,9 @@ pub use limits::{FlightLimits, FlightOver};
 pub use line_buffer::LineBuffer;
 pub use live::{LiveObject, LiveObjects};
 pub use log::{EventSink, Log, RuleCounts};
-pub use memory_observer::{MemoryObserver, PagingMove, PagingMovement};
+pub use memory_observer::{
+    CpuVisibleMemory, FinishedPacket, MemoryObserver, PacketUse, PagingMove, PagingMovement,
+};
 pub use monitor::{Lock, StateGuard, WaitQueue};
 pub use page_table::{PageTableWrite, TableEntry, TableRoot, TlbFlush};
 pub use pool::Pool;

@@ -1,7 +1,8 @@
 //! Video memory: the locations of allocations, and the paging work that moves their bytes.
 //!
 //! The kernel decides but touches no byte. Its decisions become paging work ([`page`]): the driver
-//! writes the commands, the hardware executes them.
+//! writes the commands, the hardware executes them. With a memory observer, the kernel also writes
+//! over bytes that an operation has to replace ([`unseen`]).
 //!
 //! # Invariants
 //!
@@ -40,6 +41,7 @@ pub(crate) mod residency;
 pub(crate) mod segment_use;
 pub(crate) mod state;
 pub(crate) mod step_context;
+pub(crate) mod unseen;
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -55,6 +57,7 @@ use crate::memory::instances::InstanceRecord;
 use crate::memory::parts::Part;
 use crate::memory::pressure::Pressure;
 use crate::memory::queue::PagingQueue;
+use crate::memory::unseen::why_unseen;
 use crate::objects::allocation::Allocation;
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
@@ -344,6 +347,9 @@ impl Kernel {
         ram: Arc<dyn Ram>,
     ) {
         let (mut segments, mut pressure) = (Vec::new(), state.memory.pressure);
+        // A flight may have no observer.
+        let observed = self.observer.get().is_some();
+        let modeled = state.adapters[adapter].driver.hardware.models_hardware();
         for (number, info) in (1..).zip(features.segments) {
             state.memory.last_segment += 1;
             let subject = Kind::Segment.subject(state.memory.last_segment);
@@ -357,6 +363,10 @@ impl Kernel {
                 aperture,
                 target,
             });
+            let unseen = why_unseen(&info, &*ram).filter(|_| observed && !modeled);
+            if let Some(why) = unseen {
+                self.log.emit(subject, || EventKind::BytesNotSeen { number, why: why.into() });
+            }
             let limit = pressure.as_mut().map(|pressure| pressure.limit(info.usable_bytes()));
             let limit = limit.unwrap_or(info.usable_bytes());
             let granule = if info.flags.large_pages { LARGE_PAGE } else { PAGE };

@@ -443,6 +443,12 @@ impl CheckReport {
         self.scenarios.iter().find_map(|scenario_report| scenario_report.unfiltered.as_deref())
     }
 
+    /// The segments whose bytes were not looked at, each with the reason.
+    pub fn unseen_bytes(&self) -> BTreeSet<&str> {
+        let all = self.scenarios.iter().flat_map(|scenario_report| &scenario_report.unseen_bytes);
+        all.map(String::as_str).collect()
+    }
+
     /// Pool blocks that were to be guarded, but there was no room.
     pub fn unguarded(&self) -> u64 {
         self.scenarios.iter().map(|scenario_report| scenario_report.unguarded).sum()

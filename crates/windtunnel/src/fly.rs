@@ -426,13 +426,10 @@ impl ScenarioRun {
         body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
-        // What cannot be looked at is not judged.
         let hardware = setup.hardware.clone();
         let models_hardware = hardware.models_hardware();
         let takes_packets = setup.miniport.entry_points().contains(&SUBMIT_VIRTUAL);
-        if models_hardware {
-            kernel.set_observer(Oracle::new(log.clone()));
-        }
+        kernel.set_observer(Oracle::with_commands(log.clone(), private_data.decoder()));
         if let HostKind::Deterministic { seed, pressure: true } = on {
             kernel.set_pressure(seed);
         }

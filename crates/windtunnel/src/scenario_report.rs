@@ -65,6 +65,8 @@ pub struct ScenarioReport {
     pub stack: Option<DeepestStack>,
     /// Why system calls by instructions of the driver's own were not judged, if they were not.
     pub unfiltered: Option<String>,
+    /// The segments whose bytes were not looked at, each with the reason.
+    pub unseen_bytes: BTreeSet<String>,
 }
 
 impl ScenarioReport {
@@ -122,6 +124,9 @@ impl ScenarioReport {
                          CONFIG_SECCOMP_FILTER, and no policy against the system call seccomp"
                     ));
                 }
+                EventKind::BytesNotSeen { number, why } => {
+                    self.unseen_bytes.insert(format!("bytes of segment {number} ({why})"));
+                }
                 _ => (),
             }
         }
@@ -130,6 +135,11 @@ impl ScenarioReport {
         for (name, times) in flight_result.missing {
             *self.missing.entry(name).or_default() += times;
         }
+    }
+
+    /// What the flights did not judge: system calls, and bytes of segments.
+    pub fn not_judged(&self) -> impl Iterator<Item = &String> {
+        self.unfiltered.iter().chain(&self.unseen_bytes)
     }
 
     /// Moves findings that the allow file covers to `allowed`.

@@ -12,18 +12,27 @@ static PUCHAR MapList(PMDL mdl, ULONG first_page)
 
 static PAGED NTSTATUS BuildTransfer(const PagingTransfer *transfer, PGPU_COMMAND command)
 {
+    ULONG64 offset = transfer->TransferOffset;
+    UINT first_page = transfer->MdlOffset;
     PUCHAR system;
 
+#ifdef FLAW_TRANSFER_IGNORES_OFFSETS
+    offset = 0;
+    first_page = 0;
+#endif
     command->Bytes = transfer->TransferSize;
-    command->From = transfer->Source.SegmentAddress.QuadPart + transfer->TransferOffset;
-    command->To = transfer->Destination.SegmentAddress.QuadPart + transfer->TransferOffset;
+#ifdef FLAW_TRANSFER_SIZE
+    command->Bytes = FLAW_TRANSFER_SIZE;
+#endif
+    command->From = transfer->Source.SegmentAddress.QuadPart + offset;
+    command->To = transfer->Destination.SegmentAddress.QuadPart + offset;
     command->Operation = GpuCopy;
     if (transfer->Source.SegmentId == 0) {
-        system = MapList(transfer->Source.pMdl, transfer->MdlOffset);
+        system = MapList(transfer->Source.pMdl, first_page);
         command->Operation = GpuReadSystem;
         command->From = (ULONG_PTR)system;
     } else if (transfer->Destination.SegmentId == 0) {
-        system = MapList(transfer->Destination.pMdl, transfer->MdlOffset);
+        system = MapList(transfer->Destination.pMdl, first_page);
         command->Operation = GpuWriteSystem;
         command->To = (ULONG_PTR)system;
     } else {
@@ -74,6 +83,12 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
         command->Pattern = args->Fill.FillPattern;
         command->To = args->Fill.Destination.SegmentAddress.QuadPart;
         command->Bytes = args->Fill.FillSize;
+#ifdef FLAW_FILL_IGNORES_OFFSET
+        command->To = SegmentBase(args->Fill.Destination.SegmentId);
+#endif
+#ifdef FLAW_FILL_PATTERN
+        command->Pattern = FLAW_FILL_PATTERN;
+#endif
         return STATUS_SUCCESS;
     case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
         return BuildMap(&args->MapApertureSegment, command);

@@ -316,6 +316,7 @@ impl Kernel {
         // not called for a freed context allocation.
         let Some(step_context) = step_context.filter(heard) else { return BuildResult::Complete };
         if step.passes == 0 {
+            self.overwrite_filled(driver.adapter, step, &step_context, &open.done);
             self.notify_observer(number, step, &step_context, true);
         }
         let operation = step_context.operation(step);

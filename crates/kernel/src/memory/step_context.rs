@@ -6,9 +6,10 @@ use crate::kernel::Kernel;
 use crate::memory::Paging;
 use crate::memory::address::step::TableContext;
 use crate::memory::place::step_segment_number;
+use crate::memory::unseen::visible_memory;
 use crate::memory::{PagingOperation, PagingStep, segment_number};
 use crate::state::KernelState;
-use flight::{HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
+use flight::{CpuVisibleMemory, HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
 use std::sync::Arc;
 
 /// The arguments of a step's operation, copied from the state.
@@ -34,6 +35,10 @@ pub(crate) struct StepContext {
     pub(crate) dummy: u64,
     pub(crate) cpu_address: Option<usize>,
     pub(crate) locked: bool,
+    /// No other operation on it is pending.
+    pub(crate) alone: bool,
+    /// The memory of hardware without a model that the CPU sees.
+    pub(crate) visible: Vec<CpuVisibleMemory>,
     /// Its pages are memory of a client.
     pub(crate) is_clients: bool,
     /// The segment's address in the system's space, on an adapter that translates addresses.
@@ -215,6 +220,8 @@ impl KernelState {
             cpu_address: it.lock.as_ref().map(|cpu_lock| cpu_lock.address).filter(|_| cpu),
             // The client accesses its own memory without a lock, too.
             locked: it.lock.is_some() || it.existing.is_some(),
+            alone: it.moving <= 1,
+            visible: visible_memory(adapter),
             is_clients: it.existing.is_some(),
             system: self.system_address(it.adapter, (segment_number(at.segment), 0)),
             table,
@@ -285,6 +292,8 @@ impl Kernel {
             not_written: *what == PagingOperation::Discard { not_written: true },
             dummy: step_context.dummy,
             hardware: &*step_context.hardware,
+            visible: &step_context.visible,
+            pattern: if begins { step_context.overwrite_pages(paging, what) } else { None },
             ram: &*step_context.ram,
         };
         if begins {

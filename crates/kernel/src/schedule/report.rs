@@ -378,6 +378,9 @@ impl Kernel {
             Some(it.faults.swap_remove(place).1)
         });
         let (context, _) = packet.client();
+        if fault.is_none() {
+            self.notify_packet_finished(state, adapter, packet);
+        }
         self.judge_fault(state, context, fault.as_ref());
         fault.is_some()
     }

@@ -150,7 +150,7 @@ fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> V
         "unguarded_blocks": scenario_report.unguarded,
         "lock_orders_left_out": scenario_report.lock_orders_left_out,
         "deepest_stack": scenario_report.stack.as_ref().map(deepest_stack),
-        "not_judged": scenario_report.unfiltered.iter().collect::<Vec<_>>(),
+        "not_judged": scenario_report.not_judged().collect::<Vec<_>>(),
     });
     if looks {
         let look =

@@ -461,6 +461,7 @@ fn print_not_judged_line(report: &CheckReport) {
     }
     parts.extend(lock_orders(report));
     parts.extend(report.unfiltered().map(str::to_owned));
+    parts.extend(report.unseen_bytes().into_iter().map(str::to_owned));
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));
     println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));
@@ -498,6 +499,9 @@ fn print_not_judged(report: &CheckReport) {
     }
     if let Some(unfiltered) = report.unfiltered() {
         println!("  {unfiltered}");
+    }
+    for unseen in report.unseen_bytes() {
+        println!("  {unseen}");
     }
     let catalogue = verify::catalogue().len();
     println!(

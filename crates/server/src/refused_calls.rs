@@ -1,4 +1,4 @@
-//! Refused calls of clients, for their report: notes with the reason, no findings.
+//! Calls of clients that were refused, for their report: notes with the reason, no findings.
 //!
 //! # Invariants
 //!
@@ -10,7 +10,7 @@ use crate::call_site::{CallSite, CallSiteKey};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use thunk::Refusal;
+use thunk::RefusedCall;
 use verify::plural;
 
 /// The most lines of a report.
@@ -20,7 +20,7 @@ const MAX_LINES: usize = 64;
 #[derive(Default)]
 pub(crate) struct RefusedCalls {
     /// In the order of their first calls.
-    lines: Vec<RefusedCall>,
+    lines: Vec<RefusedCallLine>,
     /// The index of each line.
     known: BTreeMap<Cause, usize>,
     /// Calls whose causes have no line.
@@ -37,16 +37,16 @@ struct Cause {
     call_site: CallSiteKey,
 }
 
-struct RefusedCall {
+struct RefusedCallLine {
     /// Of the first call.
     call_site: Arc<CallSite>,
-    refusal: Refusal,
+    refusal: RefusedCall,
     count: u64,
 }
 
 impl RefusedCalls {
     /// Adds a call.
-    pub(crate) fn add(&mut self, call_site: Arc<CallSite>, refusal: Refusal) {
+    pub(crate) fn add(&mut self, call_site: Arc<CallSite>, refusal: RefusedCall) {
         let cause = Cause {
             call: call_site.call,
             status: refusal.status,
@@ -57,7 +57,7 @@ impl RefusedCalls {
             self.lines[*index].count += 1;
         } else if self.lines.len() < MAX_LINES {
             self.known.insert(cause, self.lines.len());
-            self.lines.push(RefusedCall { call_site, refusal, count: 1 });
+            self.lines.push(RefusedCallLine { call_site, refusal, count: 1 });
         } else {
             self.others += 1;
         }
@@ -68,8 +68,8 @@ impl RefusedCalls {
         if !self.lines.is_empty() {
             text.push_str("\nrefused calls:\n");
         }
-        for RefusedCall { call_site, refusal, count } in &self.lines {
-            let Refusal { status, reason } = refusal;
+        for RefusedCallLine { call_site, refusal, count } in &self.lines {
+            let RefusedCall { status, reason } = refusal;
             let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
             let number = || format!("{:#010X}", status.cast_unsigned());
             let status = abi::status::name(*status).map_or_else(number, str::to_owned);
@@ -90,8 +90,8 @@ mod tests {
     use super::*;
     use abi::status::STATUS_INVALID_PARAMETER;
 
-    fn refusal(reason: &str) -> Refusal {
-        Refusal { status: STATUS_INVALID_PARAMETER, reason: reason.to_owned() }
+    fn refusal(reason: &str) -> RefusedCall {
+        RefusedCall { status: STATUS_INVALID_PARAMETER, reason: reason.to_owned() }
     }
 
     fn site(process: &str) -> Arc<CallSite> {
@@ -112,7 +112,8 @@ mod tests {
             calls.add(site("process 1 (a)"), refusal(&reason));
         }
         calls.add(site("process 2 (b)"), refusal("hDevice 0x9 was never published"));
-        let unknown = Refusal { status: 0xC123_4567_u32.cast_signed(), reason: "a reason".into() };
+        let unknown =
+            RefusedCall { status: 0xC123_4567_u32.cast_signed(), reason: "a reason".into() };
         calls.add(site("process 1 (a)"), unknown);
         let expected = "
 refused calls:

@@ -71,7 +71,7 @@ pub use nt_handles::{NtHandleText, NtHandles};
 pub use process_handle::{
     NamedProcess, PROCESS_QUERY_INFORMATION, PROCESS_SET_INFORMATION, ProcessHandles,
 };
-pub use refusal::{NO_REASON, Refusal, with_refusal};
+pub use refusal::{NO_REASON, RefusedCall, with_refusal};
 pub use session::Session;
 
 // The entry points under their Windows names, and the table of them. The macro

@@ -26,7 +26,7 @@ pub const NO_REASON: &str = "the reason is not known";
 
 /// A refused call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RefusedCall {
     /// What the call returned.
     pub status: NTSTATUS,
     /// Which argument was refused, and why.
@@ -60,7 +60,7 @@ thread_local! {
 }
 
 /// Runs a call. Returns its status, and why it was refused, if it was.
-pub fn with_refusal(call: impl FnOnce() -> NTSTATUS) -> (NTSTATUS, Option<Refusal>) {
+pub fn with_refusal(call: impl FnOnce() -> NTSTATUS) -> (NTSTATUS, Option<RefusedCall>) {
     REASON.take();
     let before = NOTES.replace(true);
     let status = call();
@@ -69,7 +69,7 @@ pub fn with_refusal(call: impl FnOnce() -> NTSTATUS) -> (NTSTATUS, Option<Refusa
 }
 
 /// Why a call with this status was refused, by the reason that was noted last.
-fn refusal(status: NTSTATUS, reason: Option<Reason>) -> Option<Refusal> {
+fn refusal(status: NTSTATUS, reason: Option<Reason>) -> Option<RefusedCall> {
     /// The two bits of an error.
     const ERROR: u32 = 3;
     if status.cast_unsigned() >> 30 != ERROR || ANSWERS.contains(&status) {
@@ -81,7 +81,7 @@ fn refusal(status: NTSTATUS, reason: Option<Reason>) -> Option<Refusal> {
         Some(Reason::Memory(memory)) => memory.describe(),
         Some(Reason::Words(..)) | None => NO_REASON.to_owned(),
     };
-    Some(Refusal { status, reason })
+    Some(RefusedCall { status, reason })
 }
 
 fn note(reason: impl FnOnce() -> Reason) {

@@ -393,7 +393,7 @@ mod tests {
             ["under Driver Verifier: ", "with special pool: ", "as one project observed"];
         let warnings = catalogue().iter().filter(|entry| entry.severity() < Severity::Error);
         let parts =
-            warnings.flat_map(|entry| entry.on_breach.split("; ").map(move |it| (entry, it)));
+            warnings.flat_map(|entry| entry.on_breach.split("; ").map(move |part| (entry, part)));
         let named = parts.filter(|(_, part)| part.contains("bugcheck"));
         let mut count = 0;
         for (entry, part) in named {

@@ -187,7 +187,7 @@ impl Application {
 pub(crate) fn expect_ok<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, ScenarioStopped> {
     answer.map_err(|result| {
         let need = format!("{call} to succeed; it returned {}", hresult_name(result));
-        // Other errors are the refusal of the user-mode driver.
+        // Other errors are the answer of the user-mode driver.
         if result == D3DDDIERR_DEVICEREMOVED {
             ScenarioStopped::failed(need)
         } else {
@@ -207,7 +207,7 @@ pub(crate) fn expect_error<T>(
         Err(it) => hresult_name(*it),
         Ok(_) => "S_OK".to_owned(),
     };
-    Err(ScenarioStopped::failed(format!(
+    Err(ScenarioStopped::missing(format!(
         "{call} to return {}; it returned {text}",
         hresult_name(result)
     )))

@@ -14,11 +14,10 @@ pub(crate) fn explain(events: &[Event], findings: &[Finding]) -> Option<String> 
     if findings.iter().any(|finding| finding.severity == Severity::Error) || is_refused(before) {
         return None;
     }
-    let mut text = before.iter().rev().find_map(lost_device).unwrap_or_default();
-    if let Some(name) = before.iter().rev().find_map(called_function) {
-        text += &format!("; the last call of the driver was {name}");
-    }
-    Some(text)
+    let lost = before.iter().rev().find_map(lost_device).unwrap_or_default();
+    let called = before.iter().rev().find_map(called_function);
+    let called = called.map(|name| format!("; the last call of the driver was {name}"));
+    Some(lost + &called.unwrap_or_default())
 }
 
 /// Whether the step failed because the driver returned an error, which it may: in the client's last

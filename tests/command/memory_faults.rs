@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a file that cannot be read is a failed test")]
 
 use crate::images::driver;
-use harness::command::json;
+use harness::command::{json, text};
 use harness::pages::read;
 use serde_json::Value;
 
@@ -257,6 +257,71 @@ fn a_write_found_at_the_free_names_the_allocation() {
         assert!(message.contains("found when it was freed in DxgkDdiStartDevice"), "{message}");
         assert_eq!(report["scenarios"][0]["unguarded_blocks"], 0, "{report}");
     }
+}
+
+/// The functions that allocated and freed a block are named with their callers: a driver's own
+/// functions for pool would hide them. So are the events of a leak.
+#[test]
+fn a_finding_on_pool_names_the_functions_behind_a_wrapper() {
+    const ALLOCATED: &str =
+        "allocated in FlawAllocate (flaws.h:#), called by FlawTakeBlock (flaws.h:#)";
+    const FREED: &str = "in FlawFree (flaws.h:#), called by FlawGiveBlock (flaws.h:#)";
+    let again = "in FlawFree (flaws.h:#), called by FlawGiveBlockAgain (flaws.h:#)";
+    for (name, parts) in [
+        ("leaks-block-of-wrapper", [ALLOCATED, "is not freed"]),
+        (
+            "frees-block-of-wrapper-twice",
+            [ALLOCATED, &format!("twice: first {FREED}; again {again}")],
+        ),
+        ("uses-freed-block-of-wrapper", [ALLOCATED, &format!("after it was freed {FREED}")]),
+        ("writes-behind-block-of-wrapper", [ALLOCATED, "1 byte behind the end"]),
+    ] {
+        for extension in ["sys", "so"] {
+            let file = driver(&format!("bad/{name}.{extension}"));
+            for seed in ["1", "2"] {
+                let check = ["check", &file, "--scenario", "create-standalone", "--seed", seed];
+                let (code, report) = json(&check);
+                let message = report["scenarios"][0]["findings"][0]["message"].as_str().unwrap();
+                assert_eq!(code, 1, "{report}");
+                for part in parts {
+                    let message = without_lines(message);
+                    assert!(message.contains(part), "{file}, seed {seed}: {part}: {message}");
+                }
+            }
+            let (_, text) = text(&["check", &file, "--scenario", "create-standalone"]);
+            assert!(!text.contains("code+0x"), "{text}");
+            let event = "pool.allocated bytes=64 tag=Flaw caller=\"FlawAllocate (flaws.h:#), called by \
+                         FlawTakeBlock (flaws.h:#), called by FlawMisuseBlock (flaws.h:#)";
+            let is_of_crash = !text.contains("pool.");
+            assert!(is_of_crash || without_lines(&text).contains(event), "{text}");
+        }
+    }
+}
+
+/// A function that is inlined does not hide its caller either.
+#[test]
+fn a_finding_on_pool_names_the_functions_around_inlined_ones() {
+    for extension in ["sys", "so"] {
+        let file = driver(&format!("bad/frees-adapter-twice.{extension}"));
+        let (_, report) = json(&["check", &file, "--scenario", "create-standalone"]);
+        let message = report["scenarios"][0]["findings"][0]["message"].as_str().unwrap();
+        let (allocated, freed) = message.split_once(" twice: first in ").unwrap();
+        assert!(allocated.contains("SgAddDevice (adapter.c:"), "{file}: {message}");
+        for free in freed.split("; again in ") {
+            assert!(free.contains("SgRemoveDevice (adapter.c:"), "{file}: {message}");
+        }
+    }
+}
+
+/// A text with `#` for each number of a line.
+fn without_lines(text: &str) -> String {
+    let mut parts = text.split(".h:");
+    let mut without = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        without += ".h:#";
+        without += part.trim_start_matches(|next: char| next.is_ascii_digit());
+    }
+    without
 }
 
 /// Built-in drivers without a fault stay clean with guarded memory.

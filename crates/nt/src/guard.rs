@@ -14,6 +14,7 @@
 #![expect(unsafe_code, reason = "maps memory")]
 
 use crate::ended_locks;
+use crate::image::CallStack;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -106,8 +107,8 @@ pub(crate) struct Origin {
     pub(crate) kind: BlockKind,
     /// The tag of a pool block.
     pub(crate) tag: u32,
-    /// The return address of the call that allocated it.
-    pub(crate) allocated_by: u64,
+    /// Who allocated it.
+    pub(crate) allocated_by: CallStack,
     /// The number of the driver call that the block is passed to.
     pub(crate) call: u32,
 }
@@ -137,10 +138,26 @@ struct Record {
     bytes: AtomicU64,
     tag: AtomicU32,
     freed: AtomicU32,
-    allocated_by: AtomicU64,
-    freed_by: AtomicU64,
+    allocated_by: RecordedCalls,
+    freed_by: RecordedCalls,
     kind: AtomicU32,
     call: AtomicU32,
+}
+
+/// A [`CallStack`] in a record.
+#[derive(Default)]
+struct RecordedCalls([AtomicU32; CallStack::UNKNOWN.0.len()]);
+
+impl RecordedCalls {
+    fn store(&self, stack: CallStack) {
+        for (place, offset) in self.0.iter().zip(stack.0) {
+            place.store(offset, Ordering::Relaxed);
+        }
+    }
+
+    fn load(&self) -> CallStack {
+        CallStack(std::array::from_fn(|index| self.0[index].load(Ordering::Relaxed)))
+    }
 }
 
 /// The block that an access missed.
@@ -151,10 +168,10 @@ pub struct MissedBlock {
     pub start: u64,
     /// Its size.
     pub bytes: u64,
-    /// The return address of the call that allocated it.
-    pub allocated_by: u64,
-    /// The return address of the call that freed it.
-    pub freed_by: u64,
+    /// Who allocated it.
+    pub allocated_by: CallStack,
+    /// Who freed it.
+    pub freed_by: CallStack,
     /// Its tag.
     pub tag: u32,
     /// Not zero if it was freed; 2 for a lock that a destroy ended.
@@ -226,7 +243,7 @@ impl GuardedBlock {
         if block.protect(libc::PROT_READ | libc::PROT_WRITE) {
             return Some(block);
         }
-        block.free(0);
+        block.free(CallStack::UNKNOWN);
         None
     }
 
@@ -256,7 +273,7 @@ impl GuardedBlock {
         it.start.store(start as u64, Ordering::Relaxed);
         it.bytes.store(bytes as u64, Ordering::Relaxed);
         it.tag.store(origin.tag, Ordering::Relaxed);
-        it.allocated_by.store(origin.allocated_by, Ordering::Relaxed);
+        it.allocated_by.store(origin.allocated_by);
         it.kind.store(origin.kind as u32, Ordering::Relaxed);
         it.call.store(origin.call, Ordering::Relaxed);
         let number = u32::try_from(record + 1).ok()?;
@@ -284,7 +301,7 @@ impl GuardedBlock {
     }
 
     /// Makes it inaccessible, for as long as the process runs.
-    pub(crate) fn free(&self, freed_by: u64) {
+    pub(crate) fn free(&self, freed_by: CallStack) {
         let pages = self.pages();
         self.protect(libc::PROT_NONE);
         let at = ptr::with_exposed_provenance_mut(pages.start);
@@ -294,10 +311,10 @@ impl GuardedBlock {
     }
 
     /// Records that it is freed: its owner has made its addresses inaccessible.
-    pub(crate) fn mark_freed(&self, freed_by: u64) {
+    pub(crate) fn mark_freed(&self, freed_by: CallStack) {
         let Some(arena) = Arena::existing() else { return };
         let it = &arena.records[self.record];
-        it.freed_by.store(freed_by, Ordering::Relaxed);
+        it.freed_by.store(freed_by);
         it.freed.store(1, Ordering::Release);
         let mut used = arena.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.live = used.live.saturating_sub(1);
@@ -316,8 +333,8 @@ impl MissedBlock {
     pub(crate) const NONE: Self = Self {
         start: 0,
         bytes: 0,
-        allocated_by: 0,
-        freed_by: 0,
+        allocated_by: CallStack::UNKNOWN,
+        freed_by: CallStack::UNKNOWN,
         tag: 0,
         freed: 0,
         kind: 0,
@@ -387,8 +404,8 @@ impl MissedBlock {
             bytes: record.bytes.load(Ordering::Relaxed),
             tag: record.tag.load(Ordering::Relaxed),
             freed: record.freed.load(Ordering::Relaxed),
-            allocated_by: record.allocated_by.load(Ordering::Relaxed),
-            freed_by: record.freed_by.load(Ordering::Relaxed),
+            allocated_by: record.allocated_by.load(),
+            freed_by: record.freed_by.load(),
             kind: record.kind.load(Ordering::Relaxed),
             call: record.call.load(Ordering::Relaxed),
         })
@@ -404,14 +421,14 @@ mod tests {
         for bytes in [1, 15, 16, 60, 4095, 4096, 4097, 10_000] {
             let at_start = GuardedBlock::new(bytes, Placement::Start, Origin::default()).unwrap();
             assert_eq!(at_start.start() % PAGE, 0, "{bytes}");
-            at_start.free(0);
+            at_start.free(CallStack::UNKNOWN);
             for alignment in [1, 8, 16] {
                 let placement = Placement::End(alignment);
                 let at_end = GuardedBlock::new(bytes, placement, Origin::default()).unwrap();
                 assert_eq!(at_end.start() % alignment, 0, "{bytes}");
                 let behind = at_end.start() + bytes.next_multiple_of(alignment);
                 assert_eq!(behind % PAGE, 0, "{bytes}");
-                at_end.free(0);
+                at_end.free(CallStack::UNKNOWN);
             }
         }
     }
@@ -419,19 +436,20 @@ mod tests {
     #[test]
     fn an_address_leads_to_its_block() {
         let kind = BlockKind::PrivateData;
-        let origin = Origin { kind, tag: 0x6e75_7457, allocated_by: 0x1000, call: 3 };
+        let (allocated_by, freed_by) = (CallStack([0x1000, 0x1100, 0, 0]), CallStack([1, 2, 3, 4]));
+        let origin = Origin { kind, tag: 0x6e75_7457, allocated_by, call: 3 };
         let block = GuardedBlock::new(64, Placement::End(16), origin).unwrap();
         let start = block.start() as u64;
         for address in [start, start + 63, start + 64, start + 200] {
             let near = MissedBlock::near(address).unwrap();
             assert_eq!((near.start, near.bytes, near.tag), (start, 64, 0x6e75_7457));
-            assert_eq!((near.allocated_by, near.freed), (0x1000, 0));
+            assert_eq!((near.allocated_by, near.freed), (allocated_by, 0));
             assert_eq!((near.kind(), near.call), (kind, 3));
         }
         block.set_call(4);
-        block.free(0x2000);
+        block.free(freed_by);
         let near = MissedBlock::near(start + 8).unwrap();
-        assert_eq!((near.freed, near.freed_by, near.call), (1, 0x2000, 4));
+        assert_eq!((near.freed, near.freed_by, near.call), (1, freed_by, 4));
         assert_eq!(MissedBlock::near(8), None);
     }
 }

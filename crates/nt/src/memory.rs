@@ -11,7 +11,7 @@
 #![expect(unsafe_code, reason = "owns the raw memory of a driver")]
 
 use crate::guard::GuardedBlock;
-use crate::image::sanitizer;
+use crate::image::{CallStack, sanitizer};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr;
@@ -158,7 +158,7 @@ impl Memory {
 
     /// Makes the memory useless to a driver that has freed it: inaccessible if it is guarded, else
     /// filled with `byte`.
-    pub(crate) fn retire(&mut self, byte: u8, freed_by: u64) {
+    pub(crate) fn retire(&mut self, byte: u8, freed_by: CallStack) {
         match std::mem::replace(&mut self.backing, Backing::Inaccessible) {
             Backing::Guarded(block) => block.free(freed_by),
             heap => {
@@ -251,7 +251,7 @@ impl Drop for Memory {
                 // only here.
                 unsafe { dealloc(start, *layout) };
             }
-            Backing::Guarded(block) => block.free(0),
+            Backing::Guarded(block) => block.free(CallStack::UNKNOWN),
             Backing::Inaccessible => (),
         }
     }
@@ -292,7 +292,7 @@ mod tests {
             write(memory.address() - 4);
             let before = OutsideByte { distance: 4, before: true };
             assert_eq!(memory.damaged_slack(), Some(before));
-            memory.retire(0xDD, 0);
+            memory.retire(0xDD, CallStack::UNKNOWN);
             assert!([None, Some(0)].contains(&memory.first_byte_not(0)));
         }
     }

@@ -14,6 +14,7 @@
 
 use crate::Executive;
 use crate::guard::{Guard, GuardedBlock, Origin, Placement};
+use crate::image::CallStack;
 use crate::lock_order::LockOrder;
 use crate::memory::{InitialContents, Memory, OutsideByte};
 use crate::paged::{self, PagedKind};
@@ -92,8 +93,6 @@ struct LiveBlock {
     tag: u32,
     number: u64,
     paged: bool,
-    /// The return address of the call that allocated it; zero if it is not known.
-    allocated_by: u64,
 }
 
 struct FreedBlock {
@@ -106,7 +105,7 @@ impl Blocks {
     fn memory(
         &mut self,
         bytes: usize,
-        (tag, allocated_by): (u32, u64),
+        (tag, allocated_by): (u32, CallStack),
         fresh: InitialContents,
     ) -> Option<Memory> {
         let number = self.allocated_count;
@@ -264,14 +263,11 @@ impl Pool {
         } else {
             InitialContents::Filled(UNINITIALIZED_BYTE)
         };
+        let allocated_by = CallStack::of_import();
         let mut blocks = self.blocks();
         if let Some(left) = &mut blocks.remaining {
             *left = left.checked_sub(1)?;
         }
-        let allocated_by = match blocks.guard {
-            Guard::Off => 0,
-            Guard::Full | Guard::Sampled => crate::image::last_caller(),
-        };
         let memory = blocks.memory(bytes, (tag, allocated_by), fresh)?;
         let address = memory.address();
         if let (true, Some(pages)) = (paged && paged::is_enabled(), memory.guarded_pages()) {
@@ -280,13 +276,15 @@ impl Pool {
         blocks.live_bytes += bytes as u64;
         let number = blocks.allocated_count;
         blocks.allocated_count += 1;
-        blocks.by_address.insert(
-            address,
-            BlockState::Live(LiveBlock { memory, tag, number, paged, allocated_by }),
-        );
+        blocks
+            .by_address
+            .insert(address, BlockState::Live(LiveBlock { memory, tag, number, paged }));
         let word = self.log.acquire_pointer(address);
-        self.log
-            .emit(word, || EventKind::PoolAllocated { bytes: bytes as u64, tag: tag_text(tag) });
+        self.log.emit(word, || EventKind::PoolAllocated {
+            bytes: bytes as u64,
+            tag: tag_text(tag),
+            caller: allocated_by.callers(),
+        });
         Some(address)
     }
 
@@ -300,26 +298,31 @@ impl Pool {
 
     /// Frees a block. A tag of zero matches any tag (`ExFreePool`).
     pub(crate) fn free_tagged(&self, address: usize, tag: u32) {
+        let freed_by = CallStack::of_import();
         let mut blocks = self.blocks();
         let word = self.log.pointer_subject(address);
+        let judge_bad_free = |why: &'static str| {
+            let caller = freed_by.callers();
+            self.log.emit(word, || EventKind::PoolBadFree { why: why.into(), caller });
+        };
         let live = match blocks.by_address.get_mut(&address) {
-            None => return self.judge_bad_free(word, "no block starts there"),
-            Some(BlockState::Freed) => return self.judge_bad_free(word, "it was freed before"),
+            None => return judge_bad_free("no block starts there"),
+            Some(BlockState::Freed) => return judge_bad_free("it was freed before"),
             Some(by_address) => std::mem::replace(by_address, BlockState::Freed),
         };
         let BlockState::Live(live) = live else { return };
-        let LiveBlock { mut memory, tag: own, allocated_by, paged, .. } = live;
+        let LiveBlock { mut memory, tag: own, paged, .. } = live;
         if paged && paged::is_enabled() {
             paged::remove(&(address..address + 1));
         }
         if tag != 0 && tag != own {
-            self.judge_bad_free(word, "it has another tag");
+            judge_bad_free("it has another tag");
         }
-        self.judge_slack(&memory, allocated_by);
-        self.log.emit(word, || EventKind::PoolFreed {});
+        self.judge_slack(&memory);
+        self.log.emit(word, || EventKind::PoolFreed { caller: freed_by.callers() });
         self.lock_order.forget(&(address..address.saturating_add(memory.size())));
         blocks.live_bytes -= memory.size() as u64;
-        memory.retire(FREED_BYTE, crate::image::last_caller());
+        memory.retire(FREED_BYTE, freed_by);
         blocks.quarantine_bytes += memory.size();
         blocks.quarantine.push_back(FreedBlock { memory, damaged: false });
         while blocks.quarantine.len() > MAX_QUARANTINE_BLOCKS
@@ -329,17 +332,11 @@ impl Pool {
         }
     }
 
-    fn judge_bad_free(&self, word: Subject, why: &'static str) {
-        self.log.emit(word, || EventKind::PoolBadFree { why: why.into() });
-    }
-
     /// Reports that bytes next to a block were written to.
-    fn judge_slack(&self, memory: &Memory, allocated_by: u64) {
+    fn judge_slack(&self, memory: &Memory) {
         if let Some(OutsideByte { distance, before }) = memory.damaged_slack() {
             let word = self.log.pointer_subject(memory.address());
-            let place = crate::image::place(allocated_by);
-            let allocated = place.trim_start_matches(" in ").to_owned().into();
-            self.log.emit(word, || EventKind::PoolOverrun { distance, before, allocated });
+            self.log.emit(word, || EventKind::PoolOverrun { distance, before });
         }
     }
 
@@ -415,17 +412,14 @@ impl flight::Pool for Pool {
         let Some(before) = blocks.allocated_before_start.take() else { return };
         let kept = |state: &BlockState| match state {
             BlockState::Live(state) if state.number >= before => {
-                Some((state.number, state.memory.address(), state.allocated_by))
+                Some((state.number, state.memory.address()))
             }
             BlockState::Live(_) | BlockState::Freed => None,
         };
-        let mut kept: Vec<(u64, usize, u64)> =
-            blocks.by_address.values().filter_map(kept).collect();
+        let mut kept: Vec<(u64, usize)> = blocks.by_address.values().filter_map(kept).collect();
         kept.sort_unstable();
-        for (_, address, allocated_by) in kept {
-            self.log.emit(self.log.pointer_subject(address), || EventKind::PoolHeldAfterStop {
-                allocated: crate::image::place(allocated_by).into(),
-            });
+        for (_, address) in kept {
+            self.log.emit(self.log.pointer_subject(address), || EventKind::PoolHeldAfterStop {});
         }
     }
 
@@ -447,11 +441,9 @@ impl flight::Pool for Pool {
         }
         let mut left: Vec<LiveBlock> = by_address.filter_map(live).collect();
         left.sort_by_key(|live_block| live_block.number);
-        for LiveBlock { memory, allocated_by, .. } in left {
-            self.judge_slack(&memory, allocated_by);
-            self.log.emit(self.log.pointer_subject(memory.address()), || EventKind::PoolLeaked {
-                allocated: crate::image::place(allocated_by).into(),
-            });
+        for LiveBlock { memory, .. } in left {
+            self.judge_slack(&memory);
+            self.log.emit(self.log.pointer_subject(memory.address()), || EventKind::PoolLeaked {});
             self.log.release_pointer(memory.address());
         }
     }

@@ -696,9 +696,9 @@ events! {
     PoolBadFree "pool.bad-free" { why: Text, caller: Callers }
     /// A block was written after it was freed.
     PoolCorrupted "pool.corrupted" { offset: u64 }
-    /// A byte next to a block was written: `distance` bytes before or behind it. Noticed when the
-    /// block is freed.
-    PoolOverrun "pool.overrun" { distance: u64, before: bool }
+    /// A byte next to a block was written: `distance` bytes before or behind it. It is `found` at the
+    /// `free` of the block, at the `unload` of the driver, or when the call of this name has returned.
+    PoolOverrun "pool.overrun" { distance: u64, before: bool, found: Text }
     /// This many blocks were to be guarded, but there was no room for their inaccessible pages.
     PoolUnguarded "pool.unguarded" { blocks: u64 }
     /// This many times the driver acquired a lock while it held another one, and there was no room

@@ -38,6 +38,8 @@ const BASE: usize = 0x6400_0000_0000;
 pub enum Guard {
     /// Every block.
     Full,
+    /// Every block; a pool block ends at its inaccessible page, to 8 bytes.
+    Exact,
     /// One block of eight.
     Sampled,
     /// None.
@@ -49,7 +51,7 @@ impl Guard {
     /// Whether the block with this number is guarded.
     pub(crate) fn covers(self, number: u64) -> bool {
         match self {
-            Self::Full => true,
+            Self::Full | Self::Exact => true,
             Self::Sampled => number.is_multiple_of(8),
             Self::Off => false,
         }

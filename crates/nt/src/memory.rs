@@ -137,10 +137,17 @@ impl Memory {
     /// The byte next to the block that was written to: the nearest one before it, or else behind
     /// it.
     pub(crate) fn damaged_slack(&self) -> Option<OutsideByte> {
+        self.damaged_slack_within(usize::MAX)
+    }
+
+    /// As [`Memory::damaged_slack`], at most this many bytes from the block.
+    pub(crate) fn damaged_slack_within(&self, limit: usize) -> Option<OutsideByte> {
         if matches!(self.backing, Backing::Inaccessible) {
             return None;
         }
-        let [before, behind] = self.slack();
+        let [mut before, mut behind] = self.slack();
+        before.start = before.start.max(before.end.saturating_sub(limit));
+        behind.end = behind.end.min(behind.start.saturating_add(limit));
         let damaged = |address: &usize| {
             let at: *const u8 = ptr::with_exposed_provenance(*address);
             // SAFETY: The address is in `whole`, by invariant 1. The read is volatile because the
@@ -270,6 +277,7 @@ mod tests {
             let filled = Memory::new(bytes, InitialContents::Filled(0xCD)).unwrap();
             assert_eq!(filled.first_byte_not(0xCD), None, "{bytes}");
             assert_eq!((zeroed.size(), zeroed.damaged_slack()), (bytes, None));
+            assert_eq!(zeroed.damaged_slack_within(16), None);
         }
     }
 

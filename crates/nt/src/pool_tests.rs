@@ -38,7 +38,7 @@ fn a_block_comes_and_goes() {
     let block = pool.allocate_pool(24, TAG).unwrap();
     assert_eq!(block % 16, 0);
     pool.free(block, TAG);
-    pool.inspect();
+    pool.inspect("DxgkDdiEscape");
     pool.close();
     assert_eq!(
         log_text(&log),
@@ -89,11 +89,11 @@ fn a_write_after_the_free_is_named_once() {
     let block = pool.allocate_pool(24, TAG).unwrap();
     pool.free(block, TAG);
     write(block, 13, 0xDD);
-    pool.inspect();
+    pool.inspect("DxgkDdiEscape");
     assert_eq!(log_text(&log).len(), 2, "the pattern is what stood there");
     write(block, 13, 7);
-    pool.inspect();
-    pool.inspect();
+    pool.inspect("DxgkDdiEscape");
+    pool.inspect("DxgkDdiEscape");
     pool.close();
     assert_eq!(log_text(&log), ["driver-pointer:1 pool.corrupted offset=13"]);
 }
@@ -108,7 +108,7 @@ fn an_inspection_sees_the_newest_and_the_end_sees_all() {
         write(*block, 0, 1);
     }
     log_text(&log);
-    pool.inspect();
+    pool.inspect("DxgkDdiEscape");
     let seen = log_text(&log);
     assert_eq!(
         (seen.len(), &*seen[0]),
@@ -143,7 +143,7 @@ fn a_run_repeats() {
             pool.free(block, TAG);
             write(block, at % 8, 0);
         }
-        pool.inspect();
+        pool.inspect("DxgkDdiEscape");
         pool.close();
         log_text(&log)
     };

@@ -42,17 +42,23 @@ fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn within_the_block(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PoolOverrun { distance, before } = &event.kind else { return Verdict::Holds };
+    let EventKind::PoolOverrun { distance, before, found } = &event.kind else {
+        return Verdict::Holds;
+    };
     let block = describe(event, shadows);
     let bytes = if *distance == 1 { "byte" } else { "bytes" };
     let side = if *before { "before the start" } else { "behind the end" };
-    let found = shadows.call_of(event).map_or("when it was freed".to_owned(), |call| {
-        format!("when it was freed in {}", call.name)
-    });
+    let call = shadows.call_of(event).map(|call| call.name.clone());
+    let (argument, found) = match (&**found, call) {
+        ("free", Some(call)) => (call.clone(), format!("when it was freed in {call}")),
+        ("free", None) => ("ExFreePoolWithTag".into(), "when it was freed".to_owned()),
+        ("unload", _) => (UNLOAD.into(), "when the driver was unloaded".to_owned()),
+        (call, _) => (found.clone(), format!("when {call} had returned")),
+    };
     let message = format!(
         "the driver wrote to the memory {distance} {bytes} {side} of {block}; found {found}"
     );
-    Verdict::broken(Component::Driver, ddi_of(event, shadows), message)
+    Verdict::broken(Component::Driver, argument, message)
 }
 
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
@@ -153,14 +159,23 @@ mod tests {
     #[test]
     fn bytes_next_to_a_block_are_left_alone() {
         let id = RuleId::WT_POOL_004;
-        for (damage, place) in [
-            ("distance=1 before=false", "1 byte behind the end"),
-            ("distance=4 before=true", "4 bytes before the start"),
+        for (damage, place, found) in [
+            ("distance=1 before=false found=free", "1 byte behind the end", "it was freed"),
+            (
+                "distance=4 before=true found=DxgkDdiEscape",
+                "4 bytes before the start",
+                "DxgkDdiEscape had returned",
+            ),
+            (
+                "distance=9 before=false found=unload",
+                "9 bytes behind the end",
+                "the driver was unloaded",
+            ),
         ] {
             let damaged = format!("driver-pointer:1 pool.overrun {damage}");
             let no = format!(
                 "the driver wrote to the memory {place} of pool block 1 (64 bytes, tag Wtun, \
-                 allocated in a, called by b); found when it was freed"
+                 allocated in a, called by b); found when {found}"
             );
             assert_eq!(messages(id, &[TAKEN_BY, &damaged].concat()), [no]);
         }

@@ -460,7 +460,7 @@ pub(crate) fn fly(
     }
     let (mut stack, mut crash) = (Vec::new(), None);
     if !finished || channel.has_record() {
-        let ended = crash_event(driver, umd, &channel, process_end, &events);
+        let ended = crash_event((driver, options.guard), umd, &channel, process_end, &events);
         needs.extend(ended.need);
         events.extend(ended.event);
         // Of a limit, the flight itself has the finding.
@@ -634,6 +634,7 @@ fn child_command(
     command.args(["--deadline", &deadline.to_string()]);
     let guard = match options.guard {
         nt::Guard::Full => "full",
+        nt::Guard::Exact => "exact",
         nt::Guard::Sampled => "sampled",
         nt::Guard::Off => "off",
     };

@@ -379,6 +379,34 @@ fn a_read_behind_an_odd_size_is_found_with_exact_guards() {
     }
 }
 
+/// A far access names the block that its pointer belongs to, and none if that is not known.
+#[test]
+fn a_far_access_names_a_block_by_its_pointer_only() {
+    for (name, rule, text) in [
+        (
+            "pool-read-32768-behind",
+            "WT-POOL-004",
+            "read the memory 32768 bytes behind the end of a pool block of 64 bytes",
+        ),
+        (
+            "reads-near-no-block",
+            "WT-CRASH-001",
+            "read from unallocated memory, far from every block, at PASSIVE_LEVEL in FlawReadWild",
+        ),
+    ] {
+        for extension in ["sys", "so"] {
+            let file = driver(&format!("bad/{name}.{extension}"));
+            for seed in ["1", "2"] {
+                let check = ["check", &file, "--scenario", "create-standalone", "--seed", seed];
+                let finding = &json(&check).1["scenarios"][0]["findings"][0];
+                let message = finding["message"].as_str().unwrap();
+                assert_eq!(finding["rule"], rule, "{file}: {message}");
+                assert!(message.contains(text), "{file}, seed {seed}: {message}");
+            }
+        }
+    }
+}
+
 /// Built-in drivers without a fault stay clean with guarded memory.
 #[test]
 fn a_correct_driver_is_clean_with_guarded_memory() {

@@ -27,6 +27,9 @@ const PAGES: usize = RESERVED / PAGE;
 /// The inaccessible pages behind each block.
 const GAP: usize = 2;
 const RECORDS: usize = PAGES / (1 + GAP);
+/// The distance from a block that is near, however small the block is: the widest access of the
+/// processor.
+const NEAR: u64 = 64;
 /// The system allows about 65,000 mappings: each block adds two.
 const MAX_LIVE: usize = 16_384;
 /// Where the addresses are reserved, if they are free: a driver may keep addresses in data that a
@@ -79,10 +82,12 @@ pub enum BlockKind {
     StreamObject = 6,
     /// The memory of a client's lock that has ended; the tag is the number of its view.
     EndedLock = 7,
+    /// Not a block: an address among those of guarded memory, near to no block.
+    NoBlock = 8,
 }
 
 impl BlockKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Pool,
         Self::Arguments,
         Self::PrivateData,
@@ -91,6 +96,7 @@ impl BlockKind {
         Self::DmaBuffer,
         Self::StreamObject,
         Self::EndedLock,
+        Self::NoBlock,
     ];
 }
 
@@ -219,6 +225,11 @@ impl Arena {
         let arena = ARENA.load(Ordering::Acquire);
         // SAFETY: The pointer is null, or to an arena that is never freed.
         unsafe { arena.as_ref() }
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        let base = self.base as u64;
+        (base..base + RESERVED as u64).contains(&address)
     }
 
     fn record_of_page(&self, page: usize) -> Option<&'static Record> {
@@ -363,18 +374,54 @@ impl MissedBlock {
         ))
     }
 
-    /// The block at an address, or nearest to it; or the lock that has ended there.
-    pub(crate) fn near(address: u64) -> Option<Self> {
-        Self::near_guarded(address).or_else(|| {
-            let lock = ended_locks::find(address)?;
-            Some(Self {
-                start: lock.start,
-                bytes: lock.bytes,
-                tag: lock.view,
-                freed: if lock.destroyed { 2 } else { 1 },
-                kind: BlockKind::EndedLock as u32,
-                ..Self::NONE
-            })
+    /// The block that an access missed, whose operand was made from these pointers; or the lock that
+    /// has ended there.
+    ///
+    /// It is the block that contains the address, or else one of the pointers. A block that is only
+    /// the nearest one was missed if it is no farther than its own length, at least [`NEAR`] and at
+    /// most a page: an index is wrong by that much. A farther address says nothing about a block.
+    pub(crate) fn of(address: u64, pointers: [u64; 2]) -> Option<Self> {
+        if !Arena::existing().is_some_and(|arena| arena.contains(address)) {
+            return Self::ended_lock(address);
+        }
+        let nearest = Self::near_guarded(address);
+        if let Some(block) = nearest
+            && (block.contains(address) || block.freed == 0 && block.has_in_pages(address))
+        {
+            return nearest;
+        }
+        let containing =
+            |pointer| Self::near_guarded(pointer).filter(|block: &Self| block.contains(pointer));
+        let is_near = |block: &Self| {
+            let reach = block.bytes.clamp(NEAR, PAGE as u64);
+            block.start.saturating_sub(address) <= reach
+                && address.saturating_sub(block.start + block.bytes) < reach
+        };
+        let missed = pointers.into_iter().find_map(containing).or(nearest.filter(is_near));
+        Some(missed.unwrap_or(Self { kind: BlockKind::NoBlock as u32, ..Self::NONE }))
+    }
+
+    /// Whether an address is in it.
+    fn contains(&self, address: u64) -> bool {
+        (self.start..self.start + self.bytes).contains(&address)
+    }
+
+    /// Whether an address is in its pages.
+    fn has_in_pages(&self, address: u64) -> bool {
+        let page = PAGE as u64;
+        (self.start / page..(self.start + self.bytes).div_ceil(page)).contains(&(address / page))
+    }
+
+    /// The lock that has ended at an address.
+    fn ended_lock(address: u64) -> Option<Self> {
+        let lock = ended_locks::find(address)?;
+        Some(Self {
+            start: lock.start,
+            bytes: lock.bytes,
+            tag: lock.view,
+            freed: if lock.destroyed { 2 } else { 1 },
+            kind: BlockKind::EndedLock as u32,
+            ..Self::NONE
         })
     }
 
@@ -442,16 +489,38 @@ mod tests {
         let origin = Origin { kind, tag: 0x6e75_7457, allocated_by, call: 3 };
         let block = GuardedBlock::new(64, Placement::End(16), origin).unwrap();
         let start = block.start() as u64;
-        for address in [start, start + 63, start + 64, start + 200] {
-            let near = MissedBlock::near(address).unwrap();
+        for address in [start, start + 63, start + 64, start + 127] {
+            let near = MissedBlock::of(address, [0; 2]).unwrap();
             assert_eq!((near.start, near.bytes, near.tag), (start, 64, 0x6e75_7457));
             assert_eq!((near.allocated_by, near.freed), (allocated_by, 0));
             assert_eq!((near.kind(), near.call), (kind, 3));
         }
         block.set_call(4);
         block.free(freed_by);
-        let near = MissedBlock::near(start + 8).unwrap();
+        let near = MissedBlock::of(start + 8, [0; 2]).unwrap();
         assert_eq!((near.freed, near.freed_by, near.call), (1, freed_by, 4));
-        assert_eq!(MissedBlock::near(8), None);
+        assert_eq!(MissedBlock::of(8, [0; 2]), None);
+    }
+
+    /// Nothing is known of a far address, unless it was made from a pointer to a block.
+    #[test]
+    fn a_far_address_leads_to_the_block_of_its_pointer() {
+        let block = GuardedBlock::new(4, Placement::End(16), Origin::default()).unwrap();
+        let start = block.start() as u64;
+        let found = |address: u64, pointers| {
+            let found = MissedBlock::of(address, pointers).unwrap();
+            (found.kind(), found.start)
+        };
+        let (own, none) = ((BlockKind::Pool, start), (BlockKind::NoBlock, 0));
+        assert_eq!(found(start + 67, [0; 2]), own);
+        // Other tests have no block in these pages.
+        for far in [start + 3868, start - 3868 - 4096] {
+            assert_eq!(found(far, [0, far]), none, "{far:#x}");
+            assert_eq!(found(far, [0, start + 3]), own, "{far:#x}");
+            assert_eq!(found(far, [start + 4, 0]), none, "{far:#x}");
+        }
+        block.free(CallStack::UNKNOWN);
+        assert_eq!((found(start, [0; 2]), found(start - 3868, [0; 2])), (own, none));
+        assert_eq!(found(start - 3868, [start, 0]), own);
     }
 }

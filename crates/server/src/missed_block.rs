@@ -125,6 +125,7 @@ fn describe(block: &MissedBlock, places: &Places<'_>, events: &[Event]) -> Strin
         BlockKind::DmaBuffer => "a DMA buffer",
         BlockKind::StreamObject => "an AVStream structure",
         BlockKind::EndedLock => "the memory of a lock",
+        BlockKind::NoBlock => "no block",
     };
     let of_call = |event: &&Event| {
         let is_call = matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. });

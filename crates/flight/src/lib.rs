@@ -49,7 +49,7 @@ pub use event::{Event, EventKind};
 pub use execution_context::{Attachment, AttachmentGuard, ExecutionContext, ExecutionContextGuard};
 pub use existing_memory::{ExistingMemory, FailedAccess};
 pub use fast_map::{FastHasher, FastMap};
-pub use field::Hex;
+pub use field::{Callers, Hex};
 pub use funnel::{CallScope, Funnel};
 pub use growth::make_room;
 pub use host::{HardwareModel, Host, InterruptLine, MemoryWrite, WaitResult, WaitToken};

@@ -19,6 +19,7 @@ static GUARD: AtomicU64 = AtomicU64::new(OFF);
 const OFF: u64 = 0;
 const FULL: u64 = 1;
 const SAMPLED: u64 = 2;
+const EXACT: u64 = 3;
 
 /// The seed of the flight.
 static SEED: AtomicU64 = AtomicU64::new(0);
@@ -33,6 +34,7 @@ pub fn guard_memory(guard: Guard, seed: u64) {
     NEXT.store(seed % 1024, Ordering::Relaxed);
     let guard = match guard {
         Guard::Full => FULL,
+        Guard::Exact => EXACT,
         Guard::Sampled => SAMPLED,
         Guard::Off => OFF,
     };
@@ -53,6 +55,7 @@ pub(crate) fn setting() -> (Guard, u64) {
 fn guard() -> Guard {
     match GUARD.load(Ordering::Relaxed) {
         FULL => Guard::Full,
+        EXACT => Guard::Exact,
         SAMPLED => Guard::Sampled,
         _ => Guard::Off,
     }

@@ -8,7 +8,7 @@
 use crate::call_site::CallSite;
 use crate::forced_end::DriverFault;
 use crate::refused_calls::RefusedCalls;
-use crate::{internal, signals, standard_error};
+use crate::{fault_here, internal, signals, standard_error};
 use abi::NTSTATUS;
 use flight::{Component, Event, EventKind, InternalError, Kind, Log, Subject};
 use std::collections::BTreeMap;
@@ -359,7 +359,7 @@ fn text(state: &ReportState, left: &Leaks, fault: Option<FaultText<'_>>) -> Stri
         of(Severity::Note, "note"),
         plural(left.count, "object"),
     );
-    text
+    fault_here::name_code_here(text)
 }
 
 /// The functions that led to a place.

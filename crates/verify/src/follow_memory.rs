@@ -10,7 +10,7 @@ use crate::shadow::{
     Retirement, SharedData, View, ViewStage,
 };
 use crate::shadow::{Key, Serial, Shadows, call_of};
-use flight::{Event, EventKind, Kind, Subject};
+use flight::{Callers, Event, EventKind, Kind, Subject};
 
 impl Shadows {
     pub(crate) fn follow_resource(&mut self, event: &Event) {
@@ -333,7 +333,7 @@ impl Shadows {
         match &event.kind {
             // The NULL handle stands for nothing.
             _ if subject.number == 0 => (),
-            EventKind::PoolAllocated { bytes, tag } => {
+            EventKind::PoolAllocated { bytes, tag, caller } => {
                 let (bytes, taken_in) = (*bytes, call_of(event));
                 let allocated_in = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
                 let (tag_of, freed, leaked) = (tag.clone(), None, false);
@@ -342,7 +342,9 @@ impl Shadows {
                     tag: tag_of,
                     taken_in,
                     allocated_in,
+                    allocated_by: caller.clone(),
                     freed,
+                    freed_by: Callers::UNKNOWN,
                     leaked,
                     kept_of: None,
                     allocation: None,
@@ -362,11 +364,12 @@ impl Shadows {
                     call.blocks.push((subject.into(), bytes, tag.clone()));
                 }
             }
-            EventKind::PoolFreed {} => {
+            EventKind::PoolFreed { caller } => {
                 let name = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
                 let Some(driver_handle) = self.subject_mut::<DriverPointer>(event) else { return };
                 let Some(block) = &mut driver_handle.block else { return };
                 block.freed = Some(name.unwrap_or("ExFreePoolWithTag".into()));
+                block.freed_by = caller.clone();
                 block.kept_of = None;
                 let taken_in = block.taken_in;
                 if let Some(call) = self.call_mut(taken_in) {

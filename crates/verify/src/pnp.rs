@@ -55,9 +55,7 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
                        or asserted";
         return Verdict::broken(Component::Driver, STOP_DEVICE.into(), message.to_owned());
     }
-    let EventKind::PoolHeldAfterStop { allocated } = &event.kind else {
-        return Verdict::NotApplicable;
-    };
+    let EventKind::PoolHeldAfterStop {} = &event.kind else { return Verdict::NotApplicable };
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_deref());
@@ -65,9 +63,9 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());
     let message = format!(
-        "{stop} returned, but pool block {} ({} bytes, tag {}), taken{allocated} since the \
-         adapter started, is not freed",
-        event.subject.number, block.bytes, block.tag
+        "{stop} returned, but pool block {} ({}), taken since the adapter started, is not freed",
+        event.subject.number,
+        block.details()
     );
     Verdict::broken(Component::Driver, stop, message)
 }
@@ -195,12 +193,13 @@ mod tests {
         let stop = [call(1, STOP), back(1, STOP, "ok")].concat();
         assert_eq!((messages(id, &stop).len(), judge_count(id, &stop)), (0, 1));
         let kept = format!(
-            "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n{}c1 driver-pointer:1 pool.held-after-stop allocated=\" in code+0x12\"\n{}driver-pointer:1 pool.leaked allocated=\"\"",
+            "driver-pointer:1 pool.allocated bytes=64 tag=Wtun caller=code+0x12\n{}c1 \
+             driver-pointer:1 pool.held-after-stop\n{}driver-pointer:1 pool.leaked",
             call(1, STOP),
             back(1, STOP, "ok")
         );
-        let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun), taken in \
-                  code+0x12 since the adapter started, is not freed";
+        let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun, allocated in \
+                  code+0x12), taken since the adapter started, is not freed";
         assert_eq!(messages(id, &kept), [no]);
         assert!(messages(RuleId::WT_POOL_003, &kept).is_empty(), "it was named");
     }

@@ -28,6 +28,7 @@ pub use allocation::{
 };
 pub use client::{ClientCall, Process};
 pub use device::{Context, Device, Packet};
+pub(crate) use driver::in_functions;
 pub use driver::{Block, Call, DriverPointer, PointerUse};
 pub(crate) use map::Trail;
 pub use map::{Key, Serial, Shadowed};

@@ -12,7 +12,7 @@ use crate::stream_testbed::StreamTestbed;
 use crate::testbed::{ScenarioStopped, Testbed};
 use drivers::{Listed, ListedStream};
 use flight::{
-    DeterministicHost, Event, FlightLimits, HostError, Log, Passive, RuleCounts, Spawner,
+    Callers, DeterministicHost, Event, FlightLimits, HostError, Log, Passive, RuleCounts, Spawner,
     ThreadedHost,
 };
 use kernel::miniport::DriverError;
@@ -66,6 +66,9 @@ pub struct FlightResult {
     pub frames: Vec<ReceivedFrame>,
     /// All events.
     pub events: Vec<Event>,
+    /// The functions and lines of a driver from a file that led to events of the findings, by the
+    /// number of the event.
+    pub callers: BTreeMap<u64, Callers>,
     /// How often each rule was evaluated.
     pub rule_counts: RuleCounts,
     /// The entry points of the driver that were called.
@@ -534,6 +537,7 @@ pub(crate) fn judge_events(
         *need += why;
     }
     FlightResult {
+        callers: BTreeMap::new(),
         scenario,
         seed: None,
         outcome,

@@ -86,7 +86,7 @@ impl ScenarioReport {
             self.findings.push(ReportedFinding::new(
                 finding,
                 flight_result.seed,
-                &flight_result.events,
+                (&flight_result.events, &flight_result.callers),
             ));
         }
         if !flight_result.needs.is_empty() && !flight_result.events.is_empty() {

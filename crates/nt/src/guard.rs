@@ -89,7 +89,7 @@ pub enum BlockKind {
 }
 
 impl BlockKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Pool,
         Self::Arguments,
         Self::PrivateData,

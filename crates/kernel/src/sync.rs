@@ -2,7 +2,7 @@
 //!
 //! Contexts wait for and signal these objects from their queues (`waits.rs`). The client's CPU
 //! waits for and signals monitored fences (`cpu.rs`) and is notified through events (`event.rs`). The
-//! fences of a lost device pass to their maximum (`reset.rs`).
+//! fences of a device that was reset pass to their maximum (`reset.rs`).
 //!
 //! # Invariants
 //!

@@ -448,9 +448,10 @@ impl Kernel {
         it.lost = Some(why);
         self.log.emit(number.subject(), || EventKind::DeviceLost { why: why.name().into() });
         let adapter = it.adapter;
-        let fences = state.fences_signalled_by(number);
         self.forget_packets(state, adapter, number);
-        self.reset_fences(state, number, &fences);
+        if matches!(why, DeviceLoss::TimedOut | DeviceLoss::Reset | DeviceLoss::PageFault) {
+            self.reset_fences(state, number);
+        }
         let idle = state.retire_ready(number);
         self.start_retirements(state, idle);
         // Offers, evictions and paging work may have waited for what counts as done now.

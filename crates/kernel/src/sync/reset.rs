@@ -1,4 +1,4 @@
-//! The fences of a lost device: they pass to their maximum, so that no thread waits for ever for a
+//! The fences of a device that was reset: they pass to their maximum, so that no thread waits for ever for a
 //! signal that does not come.
 
 use crate::base::error::{Argument, KernelError};
@@ -8,27 +8,32 @@ use crate::lifetime::device::{Device, DeviceLoss};
 use crate::lifetime::process::ProcessId;
 use crate::objects::handle_table::Handle;
 use crate::state::KernelState;
-use crate::sync::waits::SyncPoint;
 use crate::sync::{SyncObject, SyncValue};
 use flight::EventKind;
 
 impl Kernel {
-    /// After the loss of a device, sets the fences that it could have signaled to their maximum, so
-    /// that no thread waits for them forever.
+    /// After a reset of a device, sets every fence that the device could have signaled to its
+    /// maximum, so that no thread waits for it forever. A GPU page fault resets the engine.
     ///
-    /// WINDOWS: documented for a reset (`NoSignalMaxValueOnTdr`) and for a removed device of
-    /// Direct3D 12 (`ID3D12Device5::RemoveDevice`); that every loss of a device does it is our reading.
-    pub(crate) fn reset_fences(
-        &self,
-        state: &mut KernelState,
-        device: Id<Device>,
-        fences: &[Id<SyncObject>],
-    ) {
-        for number in fences {
-            if let Some(it) = state.sync.objects.get_mut(*number) {
-                it.state = SyncValue::Monitored { value: it.maximum() };
-                self.sync_changed(state, *number, "reset");
+    /// WINDOWS: documented (`NoSignalMaxValueOnTdr`; `ID3D12Device5::RemoveDevice` says the same of a
+    /// removed device). That a device can signal exactly the fences that were created for it is our
+    /// reading.
+    pub(crate) fn reset_fences(&self, state: &mut KernelState, device: Id<Device>) {
+        let could = |sync_object: &SyncObject| {
+            let fence = matches!(sync_object.state, SyncValue::Monitored { .. });
+            fence
+                && sync_object.device == device
+                && !sync_object.no_signal
+                && !sync_object.no_tdr_signal
+        };
+        let all = state.sync.objects.iter().filter(|(_, it)| could(it));
+        let all: Vec<(Id<SyncObject>, u64)> =
+            all.map(|(number, it)| (number, it.maximum())).collect();
+        for (number, value) in all {
+            if let Some(it) = state.sync.objects.get_mut(number) {
+                it.state = SyncValue::Monitored { value };
             }
+            self.sync_changed(state, number, "reset");
         }
         self.log.emit(device.subject(), || EventKind::FencesReset {});
         self.resume_satisfied(state);
@@ -41,29 +46,5 @@ impl Kernel {
         let number = state.resolve_handle::<Device>(process, Argument::Device, device)?;
         self.device_lost(state, number, DeviceLoss::TimedOut);
         Ok(())
-    }
-}
-
-impl KernelState {
-    /// The monitored fences that a device could signal, whose value a loss of the device changes:
-    /// those created or opened for it, and those that its queued work signals.
-    ///
-    /// WINDOWS: that these are the fences which a device could signal is our reading.
-    pub(crate) fn fences_signalled_by(&self, device: Id<Device>) -> Vec<Id<SyncObject>> {
-        let Some(contexts) = self.devices.get(device).map(|it| &it.contexts) else {
-            return Vec::new();
-        };
-        let queued = |number| {
-            let point = SyncPoint::Object(number);
-            contexts.iter().any(|id| self.contexts[*id].queue.has_signal(point))
-        };
-        let could = |(number, it): &(Id<SyncObject>, &SyncObject)| {
-            matches!(it.state, SyncValue::Monitored { .. })
-                && !it.no_tdr_signal
-                && ((it.device == device && !it.no_signal)
-                    || it.opened.iter().any(|open| open.device == device && !open.no_signal)
-                    || queued(*number))
-        };
-        self.sync.objects.iter().filter(could).map(|(number, _)| number).collect()
     }
 }

@@ -375,7 +375,7 @@ fn verdict(
         counts = format!("{counts}; {}", flown_of_all(report));
     }
     if incomplete > 0 {
-        counts = format!("{counts}, {} ended early without an error", incomplete);
+        counts = format!("{counts}, {incomplete} ended early without an error");
     }
     if let Some(error) = &report.internal_error {
         let bug = if error.is_no_resources() { "" } else { ", which is a bug in windtunnel" };

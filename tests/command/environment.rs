@@ -261,8 +261,8 @@ fn what_is_left_at_the_stop_has_the_place_of_its_call() {
         assert_eq!(first_finding(name, DDI, "sys").1["where"], "DxgkDdiStopDevice");
     }
     for (name, place) in [
-        ("leaks-pool-block", "taken in GetThings (environment_flaws.h:"),
-        ("leaks-mdl", "taken in SgStartDevice (adapter.c:"),
+        ("leaks-pool-block", "allocated in GetThings (environment_flaws.h:"),
+        ("leaks-mdl", "allocated in SgStartDevice (adapter.c:"),
     ] {
         let texts = ["DxgkDdiStopDevice returned, but pool block ", place];
         assert_found(name, DDI, "KMD-PNP-005", &texts, None);
@@ -287,7 +287,7 @@ fn what_is_left_at_the_removal_has_the_place_of_its_call() {
     ] {
         assert_found(name, DDI, rule, &[&format!("{sentence}{left} ("), place], None);
     }
-    let texts = ["that DxgkDdiAddDevice took in GetThings (environment_flaws.h:"];
+    let texts = ["allocated in GetThings (environment_flaws.h:", ") that DxgkDdiAddDevice took"];
     assert_found("leaks-pool-block-at-removal", DDI, "KMD-PNP-003", &texts, None);
 }
 

@@ -8,8 +8,7 @@ use serde_json::Value;
 use std::fs;
 
 /// Drivers, and the DDI that got last what they have lost.
-const LOSES: [(&str, &str); 9] = [
-    ("ignores-residency-notification", "DxgkDdiBuildPagingBuffer"),
+const LOSES: [(&str, &str); 8] = [
     ("maps-aperture-one-page-off", "DxgkDdiBuildPagingBuffer"),
     ("keeps-address-of-moved-allocation", "DxgkDdiPatch"),
     ("patches-nothing", "DxgkDdiPatch"),

@@ -187,6 +187,9 @@ pub(crate) struct Extent {
     /// The number of packets that were submitted before its last step was done: later ones find it
     /// in place. [`NOT_IN_PLACE`] if a step was abandoned.
     pub(crate) settled: u64,
+    /// The number of packets that were submitted before it last began to leave its place: paging
+    /// work waits for them, so they still find it there.
+    pub(crate) left: u64,
 }
 
 /// The owner of an extent.
@@ -292,6 +295,7 @@ impl Extent {
             copied: false,
             ending: false,
             settled: 0,
+            left: 0,
         }
     }
 

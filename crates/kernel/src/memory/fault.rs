@@ -71,9 +71,11 @@ struct FaultedPacket {
 }
 
 impl Extent {
-    /// Whether it was in place when a packet was submitted, and is still there.
+    /// Whether it was in place when a packet was submitted, and is still there, or leaves only when
+    /// the packet is over.
     pub(crate) fn is_in_place_for(&self, sent: u64) -> bool {
-        self.segment().is_some() && self.pending == 0 && self.settled < sent
+        let stays = self.segment().is_some() && self.pending == 0;
+        self.settled < sent && (stays || sent <= self.left)
     }
 }
 
@@ -231,8 +233,9 @@ impl KernelState {
         Some(FaultBreach { rule, place: SUBMIT, message })
     }
 
-    /// Judges a failed access if the driver did not say what was accessed: a client is at fault
-    /// only if one of its device's allocations was not in place.
+    /// Judges a failed access if the driver did not say what was accessed. A client is at fault if
+    /// no allocation of its device was in place, a driver if all were. Otherwise it is not known
+    /// which one the packet has used.
     fn unknown_fault(&self, packet: FaultedPacket) -> Option<FaultBreach> {
         let device = packet.device;
         // The packet may have used an allocation that its client had destroyed.
@@ -241,12 +244,15 @@ impl KernelState {
         }
         let views = self.views.iter().map(|pair| pair.1).filter(|view| view.device == device);
         let extents = views.filter_map(|view| self.allocations.get(view.allocation)?.extent);
-        let missing = extents.into_iter().find(|number| {
+        let is_missing = |number: &Id<Extent>| {
             let extent = self.memory.extents.get(*number);
             extent.is_some_and(|extent| !extent.is_in_place_for(packet.sent))
-        });
-        if let Some(missing) = missing {
-            return self.extent_fault(packet, missing);
+        };
+        let (missing, in_place): (Vec<_>, Vec<_>) = extents.partition(is_missing);
+        match (missing.first(), in_place.first()) {
+            (Some(missing), None) => return self.extent_fault(packet, *missing),
+            (Some(_), Some(_)) => return None,
+            (None, _) => (),
         }
         let why = format!(
             "but every allocation of {} was in place before the packet was submitted",

@@ -192,6 +192,7 @@ impl Kernel {
         plan: &mut PagingPlan,
     ) -> bool {
         let entries = state.page_out_entries(extent);
+        let sent = state.schedule.packets_sent;
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
         // An extent in system memory, or without memory, is in no segment.
@@ -199,6 +200,9 @@ impl Kernel {
         let at = SegmentLocation { segment: *segment, offset: range.start() };
         let segment = invariant(memory.segments.get(at.segment), LOCATION_HAS_SEGMENT);
         let aperture = segment.info.flags.aperture;
+        if it.pending == 0 {
+            it.left = sent;
+        }
         // Pending steps need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
         // A client's own memory is not discarded.

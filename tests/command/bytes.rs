@@ -15,9 +15,10 @@ fn findings(file: &str, scenario: &str) -> Vec<Value> {
 /// Each bad driver that moves wrong bytes is found in both forms, and nothing else is.
 #[test]
 fn wrong_bytes_are_found_in_images_and_shared_objects() {
-    const MOVES: [&str; 5] = [
+    const MOVES: [&str; 6] = [
         "transfers-one-byte",
         "transfers-nothing",
+        "transfers-without-offsets",
         "fills-segment-start",
         "fills-wrong-pattern",
         "ignores-patch-without-fault",

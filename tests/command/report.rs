@@ -137,12 +137,12 @@ fn a_scenario_that_ended_early_says_where_and_is_not_called_flown() {
     assert_eq!(output.matches("ended early, after ").count(), early, "{output}");
 }
 
-/// A device is lost, because the driver drops what it is told: the check passes no judgement, and does
-/// not pass.
+/// A device is lost, because the driver reports a fault of a packet without a reason that the kernel
+/// knows: the check names no rule, and does not pass.
 #[test]
 fn a_step_that_fails_without_a_finding_makes_the_check_incomplete() {
-    let driver = driver("bad/drops-page-table-entries.so");
-    let (code, report) = json(&["check", &driver, "--scenario", "gpuva-map-and-submit"]);
+    let driver = driver("bad/reports-fault-nowhere.so");
+    let (code, report) = json(&["check", &driver, "--scenario", "destroy-synchronous"]);
     let scenario = &report["scenarios"][0];
     assert_eq!((code, &report["result"]), (1, &"fail".into()), "{report}");
     assert_eq!((&scenario["incomplete"], &scenario["result"]), (&1.into(), &"not-flown".into()));
@@ -155,7 +155,7 @@ fn a_step_that_fails_without_a_finding_makes_the_check_incomplete() {
     ] {
         assert!(need.contains(text), "{need}");
     }
-    let (code, output) = text(&["check", &driver, "--scenario", "gpuva-map-and-submit"]);
+    let (code, output) = text(&["check", &driver, "--scenario", "destroy-synchronous"]);
     assert_eq!(code, 1, "{output}");
     assert!(output.contains("\nFAIL (incomplete): 0 errors, "), "{output}");
     assert!(output.contains(need), "{output}");

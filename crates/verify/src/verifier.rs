@@ -441,12 +441,11 @@ impl FindingList {
             stack: Vec::new(),
             threads: Vec::new(),
         };
-        match root {
-            Some(root) => self.list[root].consequences.push(finding),
-            None => {
-                self.list.push(finding);
-                self.subjects.push(event.subject);
-            }
+        if let Some(root) = root {
+            self.list[root].consequences.push(finding);
+        } else {
+            self.list.push(finding);
+            self.subjects.push(event.subject);
         }
         if let Some(object) = UnfilledObjects::object_of(event, rule) {
             let index = root.unwrap_or(self.list.len() - 1);

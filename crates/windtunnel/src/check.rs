@@ -160,9 +160,10 @@ fn fly_scenarios(
     flights: &mut dyn FnMut(u64) -> FlightAttempt,
     after: &mut impl FnMut(CheckStep<'_>),
 ) {
+    let mut blamed = None;
     for (index, scenario) in (0_u64..).zip(plan.scenarios) {
         let mut next = |turn: u64| flights(index.saturating_mul(plan.seeds).saturating_add(turn));
-        let (flown, error) = fly_scenario(plan, scenario, &mut next, after);
+        let (flown, error) = fly_scenario(plan, scenario, &mut next, &mut blamed, after);
         if flown.flights > 0 {
             after(CheckStep::ScenarioDone(&flown));
             report.scenarios.push(flown);
@@ -179,6 +180,9 @@ fn fly_scenarios(
             break; // No scenario can be flown.
         }
     }
+    if let Some(blamed) = blamed {
+        report.clear_client(plan, blamed);
+    }
 }
 
 /// Flies a driver through one scenario with all seeds.
@@ -186,6 +190,7 @@ fn fly_scenario(
     plan: &CheckPlan<'_>,
     scenario: &'static Scenario,
     flights: &mut dyn FnMut(u64) -> FlightAttempt,
+    blamed: &mut Option<BlamedClient>,
     after: &mut impl FnMut(CheckStep<'_>),
 ) -> (ScenarioReport, Option<HostError>) {
     let mut report = ScenarioReport::new(scenario.name);
@@ -199,12 +204,10 @@ fn fly_scenario(
             Ok(flown) if plan.driver.registers_nothing() && flown.findings.is_empty() => break,
             Ok(mut flown) => {
                 after(CheckStep::FlightDone(&flown));
-                let blamed = clear_client(scenario, &mut flown.findings);
-                report.add(flown);
-                if let Some(finding) = blamed {
-                    error = Some(HostError(wrong_blame(scenario, plan.host, &finding)));
-                    break;
+                if let Some(finding) = clear_client(scenario, &mut flown.findings) {
+                    blamed.get_or_insert(BlamedClient { scenario, finding });
                 }
+                report.add(flown);
             }
             // The process of the flight was ended by us: what it says is not complete.
             Err(_) if StopSignal::received().is_some() => break,
@@ -243,16 +246,36 @@ fn clear_client(scenario: &Scenario, findings: &mut Vec<Finding>) -> Option<Find
     blamed
 }
 
-/// The error of a finding against a client that breaks no rule.
-fn wrong_blame(scenario: &Scenario, host: HostKind, finding: &Finding) -> String {
-    format!(
-        "{}, {}: the client of this scenario breaks no rule, but a finding blames it: {}; either \
-         Windtunnel is wrong, or a driver is, and Windtunnel does not name it. Please report this, \
-         with the trace (--trace DIR)",
-        scenario.name,
-        host.name(),
-        finding.line()
-    )
+/// A finding against a client that breaks no rule, in a flight without one against a driver.
+struct BlamedClient {
+    scenario: &'static Scenario,
+    finding: Finding,
+}
+
+impl CheckReport {
+    /// Lists the finding below the first error of a driver in another flight, whose consequence it
+    /// is. Without one it blames the wrong component, which is an error of the check.
+    fn clear_client(&mut self, plan: &CheckPlan<'_>, blamed: BlamedClient) {
+        let is_cause = |it: &&mut Finding| {
+            it.severity == Severity::Error
+                && matches!(it.component, Component::Driver | Component::Umd)
+        };
+        let mut all = self.scenarios.iter_mut().flat_map(|report| {
+            let allowed = report.allowed.iter_mut().map(|allowed| &mut allowed.found.finding);
+            report.findings.iter_mut().map(|found| &mut found.finding).chain(allowed)
+        });
+        if let Some(cause) = all.find(is_cause) {
+            cause.consequences.push(blamed.finding);
+        } else if self.internal_error.is_none() {
+            let (scenario, host) = (blamed.scenario.name, plan.host.name());
+            self.internal_error = Some(HostError(format!(
+                "{scenario}, {host}: the client of this scenario breaks no rule, but a finding \
+                 blames it: {}; either Windtunnel is wrong, or a driver is, and Windtunnel does not \
+                 name it. Please report this, with the trace (--trace DIR)",
+                blamed.finding.line()
+            )));
+        }
+    }
 }
 
 /// Makes one flight.

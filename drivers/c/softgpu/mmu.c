@@ -117,10 +117,7 @@ PAGED NTSTATUS GpuBuildTableUpdate(DXGKARG_BUILDPAGINGBUFFER *args)
 
     if (update->UpdateMode == DXGK_PAGETABLEUPDATE_CPU_VIRTUAL)
         return UpdateByCpu(update);
-#ifdef FLAW_DROPS_TABLE_ENTRIES
-    args->MultipassOffset = update->NumPageTableEntries;
-#endif
-#if defined FLAW_DROPS_TABLE_ENTRIES || defined FLAW_UPDATES_NOTHING
+#ifdef FLAW_UPDATES_NOTHING
     return STATUS_SUCCESS;
 #endif
     for (at = args->MultipassOffset; at < update->NumPageTableEntries && room > 0; at++, room--) {

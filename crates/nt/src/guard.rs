@@ -118,7 +118,7 @@ pub(crate) struct Origin {
     pub(crate) kind: BlockKind,
     /// The tag of a pool block.
     pub(crate) tag: u32,
-    /// Who allocated it.
+    /// The functions that allocated it.
     pub(crate) allocated_by: CallStack,
     /// The number of the driver call that the block is passed to.
     pub(crate) call: u32,
@@ -179,9 +179,9 @@ pub struct MissedBlock {
     pub start: u64,
     /// Its size.
     pub bytes: u64,
-    /// Who allocated it.
+    /// The functions that allocated it.
     pub allocated_by: CallStack,
-    /// Who freed it.
+    /// The functions that freed it.
     pub freed_by: CallStack,
     /// Its tag.
     pub tag: u32,

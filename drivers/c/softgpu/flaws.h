@@ -132,7 +132,7 @@ __attribute__((noinline, unused)) static void FlawMisuseBlock(void)
 }
 #endif
 
-#if FLAW_FAULT == 5
+#if FLAW_FAULT == 40
 /* The start of a block is aligned to 16 bytes on Windows, whatever its size is. */
 __attribute__((noinline, unused)) static void FlawUseAlignedBlocks(void)
 {
@@ -256,7 +256,7 @@ __attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
 #define FLAW_HAPPENS FlawMisuseBlock()
 #elif FLAW_FAULT == 24
 #define FLAW_HAPPENS FlawReadWild()
-#elif FLAW_FAULT == 5
+#elif FLAW_FAULT == 40
 #define FLAW_HAPPENS FlawUseAlignedBlocks()
 #elif FLAW_FAULT == 27
 #define FLAW_HAPPENS FlawWriteConstant()

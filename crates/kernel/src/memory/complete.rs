@@ -47,7 +47,7 @@ impl Kernel {
             self.switch_context(state, driver.adapter, node, None);
         }
         self.complete_batch(state, driver.adapter, batch, bytes > 0);
-        self.complete_fences(state, driver.adapter);
+        self.paging_passed(state, driver.adapter);
     }
 
     /// Completes the rejected buffers that have no buffer before them any more.

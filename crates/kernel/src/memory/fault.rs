@@ -179,7 +179,7 @@ impl KernelState {
         submission: (usize, Fence),
         packet: FaultedPacket,
     ) -> Option<FaultBreach> {
-        let (patched, extents) = self.schedule.submitted_list(adapter, submission)?;
+        let (patched, extents) = self.list_of_submission(adapter, submission)?;
         let extents: Vec<&Extent> =
             extents.iter().filter_map(|extent| self.memory.extents.get(*extent)).collect();
         if !extents.iter().all(|extent| extent.is_in_place_for(packet.sent)) {

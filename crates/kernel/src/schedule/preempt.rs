@@ -10,7 +10,6 @@
 //!    fences.
 
 use crate::adapter::start::Adapter;
-use crate::adapter::tdr::RecoveryAction;
 use crate::base::id_list::Id;
 use crate::ddi::Driver;
 use crate::ddi::operation::SubmitPagingArgs;
@@ -357,8 +356,7 @@ impl Kernel {
                 (it.last, it.unchecked) = (Some(last), unchecked);
             }
             if unchecked {
-                let check = RecoveryAction::CheckPreemption(adapter, node as usize);
-                self.request_recovery(state, check);
+                self.preemption_needs_check(state, adapter, node as usize);
             }
         }
     }

@@ -341,6 +341,10 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::paging_flaw(Paging::TransfersToWrongSegment, log);
     "kmd-transfers-one-page-off" "transfers to the page after the requested destination" [WT_BYTES_001]
         |log| setup::paging_flaw(Paging::TransfersOnePageOff, log);
+    "kmd-ignores-transfer-offset" "transfers each part of an allocation from its start" [WT_BYTES_001]
+        |log| setup::paging_flaw(Paging::IgnoresTransferOffset, log);
+    "kmd-ignores-mdl-offset" "transfers each part of an allocation with the first pages of its list" [WT_BYTES_001]
+        |log| setup::paging_flaw(Paging::IgnoresMdlOffset, log);
     "kmd-skips-multipass-page" "skips one page with every new paging buffer" [WT_BYTES_001]
         |log| setup::paging_flaw(Paging::SkipsMultipassPage, log);
     "kmd-completes-paging-unsubmitted" "reports paging work complete that its hardware never got" [WT_BYTES_001]
@@ -366,7 +370,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::faulty_gpummu(memory::REPORTS_ONE_TABLE_LEVEL, log);
     "kmd-hides-page-tables" "has the CPU write page tables in a segment that the CPU cannot access" [KMD_SEG_017]
         |log| setup::faulty_gpummu(memory::HIDES_PAGE_TABLES, log);
-    "kmd-omits-submit-command" "reports GPU virtual addresses and has no DxgkDdiSubmitCommand" [WT_ENTRY_001]
+    "kmd-omits-submit-command" "reports GPU virtual addresses and has no DxgkDdiSubmitCommand" [WT_ENTRY_002]
         |log| setup::table_gpummu(&gpummu::OMITS_SUBMIT_COMMAND, log);
     "kmd-omits-control-interrupt" "reports a video present source and has no DxgkDdiControlInterrupt" [WT_ENTRY_001]
         |log| setup::table(&pnp::OMITS_CONTROL_INTERRUPT, log);
@@ -549,6 +553,8 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::table(&interrupt::POLLS_IN_DPC, log);
     "kmd-fails-assertion" "fails an assertion of its own" [WT_ASSERT_001]
         |log| setup::table(&irql::FAILS_ASSERTION, log);
+    "kmd-waits-forever-in-create" "waits in DxgkDdiCreateDevice for an event that nothing sets"
+        [WT_STUCK_001] |log| setup::table(&device::WAITS_FOREVER_IN_CREATE, log);
     "kmd-stalls-too-long" "calls KeStallExecutionProcessor for 60 microseconds" [WT_TIME_001]
         |log| setup::table(&irql::STALLS_TOO_LONG, log);
     "kmd-acquires-spin-lock-twice" "acquires a spin lock that its thread holds" [WT_LOCK_001]
@@ -616,6 +622,8 @@ pub const ALL: &[Listed] = drivers! {
         [KMD_PREEMPT_003] |log| setup::table(&tdr::REPORTS_PREEMPTION_UNSUBMITTED_FENCE, log);
     "kmd-reports-wrong-preemption-fence" "reports a preemption with another preemption fence than requested"
         [KMD_PREEMPT_003] |log| setup::table(&tdr::REPORTS_WRONG_PREEMPTION_FENCE, log);
+    "kmd-reports-last-submitted" "reports a preemption with the last submitted fence as LastCompletedFenceId"
+        [KMD_PREEMPT_003] |log| setup::table(&tdr::REPORTS_LAST_SUBMITTED, log);
     "kmd-omits-queried-fence-report" "returns a completed fence from DxgkDdiQueryCurrentFence and does not report it" [KMD_PREEMPT_005]
         |log| setup::table(&tdr::OMITS_QUERIED_FENCE_REPORT, log);
     "kmd-fails-cancel-command" "fails DxgkDdiCancelCommand with STATUS_UNSUCCESSFUL" [KMD_SUBMIT_015]
@@ -682,7 +690,7 @@ pub const ALL: &[Listed] = drivers! {
         |log| setup::faulty_memory(memory::PRESERVES_HIBERNATE_ONLY, log);
     "kmd-misorders-banks" "reports segment banks that are not ascending" [KMD_SEG_012]
         |log| setup::faulty_memory(memory::MISORDERS_BANKS, log);
-    "kmd-places-paging-buffer-wrong" "reports a paging buffer segment that is not an aperture" [GATE_SEG_001]
+    "kmd-places-paging-buffer-wrong" "reports a paging buffer segment that is not an aperture" [KMD_SEG_013]
         |log| setup::faulty_memory(memory::PLACES_PAGING_BUFFER_WRONG, log);
     "kmd-places-paging-buffer-nowhere" "reports a paging buffer segment that does not exist" [KMD_SEG_013]
         |log| setup::faulty_memory(memory::PLACES_PAGING_BUFFER_NOWHERE, log);

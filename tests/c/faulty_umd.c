@@ -293,6 +293,28 @@ static HRESULT APIENTRY faulty_create_resource(HANDLE handle, D3DDDIARG_CREATERE
     return result;
 }
 
+/* Gets what the driver never gives back. */
+static void leak(HANDLE runtime)
+{
+    if (is_chosen("leak-context", "create_device")) {
+        D3DDDICB_CREATECONTEXT context = {.EngineAffinity = 1};
+        callbacks.pfnCreateContextCb(runtime, &context);
+    } else if (is_chosen("leak-queue", "create_device")) {
+        D3DDDICB_CREATEPAGINGQUEUE queue = {0};
+        callbacks.pfnCreatePagingQueueCb(runtime, &queue);
+    } else if (is_chosen("leak-object", "create_device")) {
+        D3DDDICB_CREATESYNCHRONIZATIONOBJECT2 object = {.Info = {.Type = D3DDDI_MONITORED_FENCE}};
+        callbacks.pfnCreateSynchronizationObject2Cb(runtime, &object);
+    } else if (is_chosen("leak-allocation", "create_device")) {
+        uint8_t description[WINDTUNNEL_DESCRIPTION_SIZE];
+        windtunnel_describe(description, PAGE);
+        D3DDDI_ALLOCATIONINFO info = {.pPrivateDriverData = description,
+                                      .PrivateDriverDataSize = sizeof description};
+        D3DDDICB_ALLOCATE request = {.NumAllocations = 1, .pAllocationInfo = &info};
+        callbacks.pfnAllocateCb(runtime, &request);
+    }
+}
+
 static HRESULT APIENTRY faulty_destroy_device(HANDLE handle)
 {
     fault("destroy_device");
@@ -303,7 +325,9 @@ static HRESULT APIENTRY faulty_create_device(HANDLE handle, D3DDDIARG_CREATEDEVI
 {
     fault("create_device");
     callbacks = *args->pCallbacks;
+    HANDLE runtime = args->hDevice;
     HRESULT result = create_device(handle, args);
+    leak(runtime);
     ((Device *)args->hDevice)->allocate = remembering_allocate;
     args->pDeviceFuncs->pfnCreateResource = faulty_create_resource;
     args->pDeviceFuncs->pfnDestroyDevice = faulty_destroy_device;

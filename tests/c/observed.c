@@ -159,6 +159,17 @@ static NTSTATUS query_memory(HANDLE process, D3DKMT_HANDLE on, int group)
     return status;
 }
 
+/* Names and numbers of the headers of Windows. */
+_Static_assert(STATUS_GRAPHICS_PRESENT_UNOCCLUDED == (NTSTATUS)0xC01E000Cu, "a status");
+_Static_assert(KMT_DRIVERVERSION_WDDM_3_1 == 3100, "a version");
+
+static void names(void)
+{
+    CHECK(((D3DKMT_ENUMADAPTERS_FILTER){.IncludeComputeOnly = 1}).Value == 1);
+    CHECK(((D3DKMT_ENUMADAPTERS_FILTER){.IncludeDisplayOnly = 1}).Value == 2);
+    CHECK(D3DKMTCloseDxCoreDevice(NULL) == STATUS_NOT_SUPPORTED);
+}
+
 static void adapter_queries(void)
 {
     BOOL answer = 7;
@@ -383,6 +394,7 @@ static void shared_resources(void)
 
 int main(void)
 {
+    names();
     adapters();
     adapter_queries();
     devices();

@@ -160,6 +160,11 @@ fn every_name_links_and_answers_a_zeroed_structure_as_its_row_says() {
         assert!(if absent { status == expected } else { listed }, "{line}");
     }
     assert!(!report.contains("who      kernel"), "{report}");
+    // A refused call says why.
+    let refused = report.split("refused calls:\n").nth(1).unwrap();
+    let refused = refused.lines().filter(|line| line.contains(" returned STATUS_"));
+    assert!(refused.count() > 40, "{report}");
+    assert!(!report.contains(thunk::NO_REASON), "{report}");
 }
 
 #[test]
@@ -209,6 +214,7 @@ fn hostile_pointers_crash_nothing_and_leak_nothing() {
     assert!(output.ends_with("hostile: all answered\n"), "{output}");
     assert!(report.ends_with(" 0 objects left alive\n"), "{report}");
     assert!(!report.contains("WT-") && !report.contains("who      kernel"), "{report}");
+    assert!(!report.contains(thunk::NO_REASON), "{report}");
 }
 
 #[test]

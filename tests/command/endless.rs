@@ -76,6 +76,38 @@ fn a_ddi_that_polls_is_named_with_its_call_and_its_line() {
 }
 
 #[test]
+fn a_ddi_that_waits_for_ever_does_not_return_and_its_wait_is_named() {
+    let object = "an event of the driver's";
+    for (name, scenario, ddi, object, function) in [
+        ("create-device", START, "DxgkDdiCreateDevice", object, "WaitForEver (endless_flaws.h:"),
+        ("second-start", "pnp-restart", "DxgkDdiStartDevice", object, "WaitForEver ("),
+        ("stop-device", START, "DxgkDdiStopDevice", "a thread of the driver's", "GpuStop (gpu.c:"),
+    ] {
+        for extension in ["sys", "so"] {
+            let path = bad(&format!("endless-wait-in-{name}"), extension);
+            let found = findings(&path, scenario, &[]);
+            let message = found[0]["message"].as_str().unwrap();
+            assert_eq!(found[0]["rule"], "WT-STUCK-001", "{found:?}");
+            assert_eq!((&found[0]["who"], &found[0]["where"]), (&"driver".into(), &ddi.into()));
+            for text in ["KeWaitForSingleObject in ", function, ddi, "waits for ", object] {
+                assert!(message.contains(text), "{path}: no '{text}' in: {message}");
+            }
+            // The call does not return, so nothing that follows is said of the driver.
+            assert_eq!(found.len(), 1, "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_built_in_driver_that_waits_for_ever_does_not_return() {
+    for host in ["deterministic", "threads"] {
+        let found = findings("kmd-waits-forever-in-create", START, &["--host", host]);
+        assert_eq!((found.len(), &found[0]["rule"]), (1, &"WT-STUCK-001".into()), "{found:?}");
+        assert_eq!(found[0]["where"], "DxgkDdiCreateDevice", "{found:?}");
+    }
+}
+
+#[test]
 fn a_paging_operation_that_never_advances_is_named_with_its_ddi() {
     let texts = ["DxgkDdiBuildPagingBuffer, which is SgBuildPagingBuffer (paging.c:"];
     assert_loop("endless-paging", "submit-fill-and-copy", &FEW, &texts);

@@ -60,8 +60,12 @@ fn an_endless_poll_is_found_in_virtual_time_with_its_place() {
 }
 
 #[test]
-fn a_return_with_a_spin_lock_is_an_error_with_the_place_of_the_acquisition() {
-    let texts = ["returned at DISPATCH_LEVEL with a spin lock (acquired in ", ".c:"];
+fn a_return_with_a_spin_lock_is_an_error_with_the_places_of_the_acquisition_and_the_return() {
+    let texts = [
+        "DxgkDdiOpenAllocation, which is SgOpenAllocation (",
+        "returned at DISPATCH_LEVEL with a spin lock (acquired in ",
+        ".c:",
+    ];
     assert_found("keeps-spin-lock-in-open", DDI, "KMD-LEVEL-008", &texts, None);
     let (_, finding) = first_finding("keeps-spin-lock-in-open", DDI, "sys");
     assert_eq!(finding["severity"], "error");
@@ -257,8 +261,8 @@ fn what_is_left_at_the_stop_has_the_place_of_its_call() {
         assert_eq!(first_finding(name, DDI, "sys").1["where"], "DxgkDdiStopDevice");
     }
     for (name, place) in [
-        ("leaks-pool-block", "taken in GetThings (environment_flaws.h:"),
-        ("leaks-mdl", "taken in SgStartDevice (adapter.c:"),
+        ("leaks-pool-block", "allocated in GetThings (environment_flaws.h:"),
+        ("leaks-mdl", "allocated in SgStartDevice (adapter.c:"),
     ] {
         let texts = ["DxgkDdiStopDevice returned, but pool block ", place];
         assert_found(name, DDI, "KMD-PNP-005", &texts, None);
@@ -283,7 +287,7 @@ fn what_is_left_at_the_removal_has_the_place_of_its_call() {
     ] {
         assert_found(name, DDI, rule, &[&format!("{sentence}{left} ("), place], None);
     }
-    let texts = ["that DxgkDdiAddDevice took in GetThings (environment_flaws.h:"];
+    let texts = ["allocated in GetThings (environment_flaws.h:", ") that DxgkDdiAddDevice took"];
     assert_found("leaks-pool-block-at-removal", DDI, "KMD-PNP-003", &texts, None);
 }
 

@@ -174,8 +174,15 @@ fn class_of(name: &str, rule: &str) -> String {
 }
 
 /// The rules whose findings name the code of a driver from a file.
-const ENDS: [&str; 6] =
-    ["WT-CRASH-001", "WT-STACK-001", "WT-PAGED-001", "WT-TIME-003", "WT-LOCK-", "WT-LEVEL-001"];
+const ENDS: [&str; 7] = [
+    "WT-CRASH-001",
+    "WT-STUCK-001",
+    "WT-STACK-001",
+    "WT-PAGED-001",
+    "WT-TIME-003",
+    "WT-LOCK-",
+    "WT-LEVEL-001",
+];
 
 /// The bad C drivers, as images and as shared objects.
 fn c_drivers() -> Vec<Fault> {

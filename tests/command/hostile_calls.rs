@@ -82,6 +82,8 @@ fn hostile_calls_of_threads_that_are_interrupted_and_forked_are_answered() {
         println!("{text}");
         let told = if report { fs::read_to_string(&path).unwrap() } else { String::new() };
         assert!(!told.contains("who      kernel"), "{told}");
+        assert_eq!(told.contains("\nrefused calls:\n"), report, "{told}");
+        assert!(!told.contains(thunk::NO_REASON), "{told}");
     }
 }
 

@@ -86,11 +86,24 @@ fn assert_same(what: &str, one: &BTreeMap<String, String>, other: &BTreeMap<Stri
     }
 }
 
+/// Removes the offsets of the functions that led to a call: two files have their code at other ones.
+fn without_offsets(trace: &mut String) {
+    let known = |line: &str| match line.split_once(" caller=") {
+        Some((event, _)) => format!("{event} caller\n"),
+        None => format!("{line}\n"),
+    };
+    *trace = trace.lines().map(known).collect();
+}
+
 #[test]
 fn correct_drivers_pass_in_both_forms_with_equal_traces() {
     on_two_threads(&CORRECT, |name| {
-        let image = fly_for_trace(&format!("{name}.sys"), "first");
-        let shared_object = fly_for_trace(&format!("{name}.so"), "first");
+        let fly = |extension: &str| {
+            let mut traces = fly_for_trace(&format!("{name}.{extension}"), "first");
+            traces.values_mut().for_each(without_offsets);
+            traces
+        };
+        let (image, shared_object) = (fly("sys"), fly("so"));
         assert_same(name, &image, &shared_object);
     });
 }

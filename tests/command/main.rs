@@ -3,6 +3,8 @@
 mod adapter_info;
 mod adapters;
 mod allow;
+mod blame;
+mod bytes;
 mod c_library;
 mod cc;
 mod contain;
@@ -21,6 +23,7 @@ mod jobs;
 mod lost_verdicts;
 mod memory_faults;
 mod own_driver;
+mod refused_calls;
 mod report;
 mod run;
 mod samples;

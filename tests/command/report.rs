@@ -1,6 +1,7 @@
 //! The report of a check: its order, what is merged and what is not, and its JSON Schema.
 #![expect(clippy::unwrap_used, reason = "output that cannot be read is a failed test")]
 
+use crate::images::driver;
 use harness::command::{json, text, windtunnel};
 use harness::pages::{compare, read, root};
 use harness::schema::difference;
@@ -42,7 +43,7 @@ fn a_mistake_in_every_scenario_is_one_finding() {
     assert!(report.contains(&others), "{report}");
     let last = report.lines().last().unwrap();
     assert!(
-        last.starts_with("FAIL: 1 error, 0 warnings, 0 notes; 71 of 130 scenarios flown; "),
+        last.starts_with("FAIL: 1 error, 0 warnings, 0 notes; 72 of 132 scenarios flown; "),
         "{last}"
     );
     let repeat = "; repeat with: windtunnel check kmd-leaks-destroyed-allocation --seed 1";
@@ -134,6 +135,40 @@ fn a_scenario_that_ended_early_says_where_and_is_not_called_flown() {
     assert!(output.contains(&step), "{output}");
     let (_, output) = text(&["check", "kmd-fails-create-context", "--verbose"]);
     assert_eq!(output.matches("ended early, after ").count(), early, "{output}");
+}
+
+/// A device is lost, because the driver reports a fault of a packet without a reason that the kernel
+/// knows: the check names no rule, and does not pass.
+#[test]
+fn a_step_that_fails_without_a_finding_makes_the_check_incomplete() {
+    let driver = driver("bad/reports-fault-nowhere.so");
+    let (code, report) = json(&["check", &driver, "--scenario", "destroy-synchronous"]);
+    let scenario = &report["scenarios"][0];
+    assert_eq!((code, &report["result"]), (1, &"fail".into()), "{report}");
+    assert_eq!((&scenario["incomplete"], &scenario["result"]), (&1.into(), &"not-flown".into()));
+    assert_eq!(report["distinct"]["errors"], 0, "{report}");
+    let need = scenario["needs"][0].as_str().unwrap();
+    for text in [
+        "to succeed; it returned STATUS_DEVICE_REMOVED; device ",
+        " was lost (",
+        "; the last call of the driver was DxgkDdi",
+    ] {
+        assert!(need.contains(text), "{need}");
+    }
+    let (code, output) = text(&["check", &driver, "--scenario", "destroy-synchronous"]);
+    assert_eq!(code, 1, "{output}");
+    assert!(output.contains("\nFAIL (incomplete): 0 errors, "), "{output}");
+    assert!(output.contains(need), "{output}");
+    // A correct driver may refuse a step: its scenarios are not flown to the end, and nothing fails.
+    let (code, report) = json(&[
+        "check",
+        "softgpu",
+        "--scenario",
+        "residency-evict-twice",
+        "--scenario",
+        "create-standalone",
+    ]);
+    assert_eq!((code, &report["result"]), (0, &"pass".into()), "{report}");
 }
 
 #[test]

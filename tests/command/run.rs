@@ -1,5 +1,6 @@
 //! The command line: output for people and for machines.
 
+use crate::images::drivers_folder;
 use harness::command::{json, text, windtunnel};
 
 #[test]
@@ -78,6 +79,45 @@ fn a_check_fails_if_fewer_scenarios_are_flown_than_required() {
     let counts = "0 notes; 1 of 2 scenarios flown, but --require-flown is 2; repeat with: ";
     assert!(report.contains(&format!("FAIL: 0 errors, 0 warnings, {counts}")), "{report}");
     assert!(report.trim_end().ends_with(" --require-flown 2"), "{report}");
+}
+
+/// The same for a driver from a file, in both forms, and for `AVStream` minidrivers: each flies one of
+/// two scenarios.
+#[test]
+fn each_kind_of_driver_flies_as_many_scenarios_as_required_or_fails() {
+    let file = |name: &str| drivers_folder().join(name).into_os_string().into_string().unwrap();
+    let [display, stream] = ["create-standalone", "ks-state-transitions"];
+    for (driver, flown) in [
+        ("softgpu".to_owned(), display),
+        (file("compute.so"), display),
+        (file("compute.sys"), display),
+        ("capture".to_owned(), stream),
+        (file("capture.so"), stream),
+        (file("capture.sys"), stream),
+    ] {
+        let mut check = vec!["check", &driver, "--scenario", display, "--scenario", stream];
+        let (code, report) = text(&check);
+        assert_eq!(code, 0, "{report}");
+        let counts = "PASS: 0 errors, 0 warnings, 0 notes; 1 of 2 scenarios flown; repeat with: ";
+        assert!(report.lines().last().unwrap().starts_with(counts), "{report}");
+        for (required, expected) in [("1", (0, "pass")), ("2", (1, "fail"))] {
+            check.truncate(6);
+            check.extend(["--require-flown", required]);
+            let (code, report) = text(&check);
+            assert_eq!(code, expected.0, "{report}");
+            let line = report.lines().last().unwrap();
+            let fails = line.contains("1 of 2 scenarios flown, but --require-flown is 2; ");
+            assert_eq!(fails, code == 1, "{line}");
+            let (code, report) = json(&check);
+            assert_eq!((code, &report["result"]), (expected.0, &expected.1.into()), "{report}");
+            assert_eq!(report["flown"], serde_json::json!([1, 2]), "{report}");
+            assert_eq!(report["require_flown"].to_string(), required, "{report}");
+            for scenario in report["scenarios"].as_array().unwrap() {
+                let result = if scenario["name"] == flown { "clean" } else { "not-flown" };
+                assert_eq!(scenario["result"], result, "{driver}: {scenario}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -284,6 +284,35 @@ fn a_driver_from_a_file_is_served() {
 }
 
 #[test]
+fn what_a_driver_does_not_release_is_in_the_report_of_its_server() {
+    let client = build_c("tests/c/own_driver.c");
+    // Left by DxgkDdiDestroyAllocation, DxgkDdiStopDevice, DxgkDdiRemoveDevice and DxgkDdiUnload.
+    for (name, rule) in [
+        ("leaks-allocation", "KMD-DESTROY-002"),
+        ("leaves-thread-running", "KMD-PNP-005"),
+        ("leaks-adapter", "KMD-PNP-003"),
+        ("leaks-at-unload", "WT-POOL-003"),
+    ] {
+        let driver = drivers_folder().join("bad").join(name).with_extension("so");
+        let server = Server::start_with(name, &["--driver", driver.to_str().unwrap()]);
+        server.run_well(&client, &[]);
+        let Ended { status, report } = server.stop();
+        assert_eq!(status, Some(1), "{name}: {report}");
+        assert!(report.contains(&format!("  rule     {rule}: ")), "{name}: {report}");
+        assert!(!report.contains("  who      client"), "{name}: {report}");
+        assert!(report.contains(" 0 objects left alive"), "{name}: {report}");
+    }
+    // A driver that never stops is named, and the server ends.
+    let driver = drivers_folder().join("bad/endless-wait-in-stop-device.so");
+    let server = Server::start_with("endless_stop", &["--driver", driver.to_str().unwrap()]);
+    server.run_well(&client, &[]);
+    let Ended { status, report } = server.stop();
+    assert_eq!(status, Some(1), "{report}");
+    assert!(report.contains("  who      driver, in DxgkDdiStopDevice"), "{report}");
+    assert!(report.contains("  rule     WT-STUCK-001: "), "{report}");
+}
+
+#[test]
 fn a_fault_of_the_driver_ends_the_server_with_its_report() {
     let client = build_c("tests/c/driver_fault.c");
     for form in ["sys", "so"] {

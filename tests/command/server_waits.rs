@@ -1,7 +1,7 @@
 //! Clients of a server that wait for each other, or for no one.
 #![expect(clippy::unwrap_used, reason = "a client that does not build is a failed test")]
 
-use crate::c_library::{build_c, command};
+use crate::c_library::{build_c, command, output_text};
 use crate::server::Server;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout, Stdio};
@@ -65,4 +65,19 @@ fn a_client_that_is_killed_while_its_packet_waits_leaves_nothing() {
     server.stop_clean();
     waiting.process.kill().unwrap();
     waiting.process.wait().unwrap();
+}
+
+#[test]
+fn a_wait_behind_a_signal_of_a_faulted_gpu_returns() {
+    let client = build_c("tests/c/faulted.c");
+    let output = command(&client).output().unwrap();
+    let text = output_text(&output);
+    assert!(output.status.success(), "{}: {text}", output.status);
+    assert_eq!(text, "the wait returned\n");
+    let server = Server::start("faulted");
+    assert_eq!(server.run_well(&client, &[]), "the wait returned\n");
+    let report = server.stop().report;
+    // The client used what was not resident, and nothing else is wrong.
+    assert!(report.contains("windtunnel: 1 error, "), "{report}");
+    assert!(!report.contains("WT-STUCK-001"), "{report}");
 }

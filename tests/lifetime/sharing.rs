@@ -304,6 +304,46 @@ fn there_is_no_ceiling_for_devices_and_contexts() {
     });
 }
 
+/// An allocation that an NT handle keeps alive outlives a synchronous destroy. One whose last NT handle
+/// was closed before is destroyed when the call returns, although the end of the NT object is a job.
+#[test]
+fn a_synchronous_destroy_waits_for_a_closed_nt_handle_and_not_for_an_open_one() {
+    for open in [false, true] {
+        let events = run(1, softgpu, |testbed, at| {
+            let (test_client, kernel) = (test_client(testbed, at), &testbed.kernel);
+            let created = standard(&test_client, at, Flags::NtSecuritySharing);
+            let process = test_client.client.session().process();
+            let objects = &[Handle(created.resource)];
+            let request =
+                ShareObjectsRequest { objects, name: None, access: NtAccess::ALL, owned: false };
+            let handle = kernel.share_objects(process, &request).unwrap();
+            if !open {
+                assert!(kernel.release_nt_handle(handle));
+            }
+            let (device, resource) = (test_client.device, created.resource);
+            let destroy = DestroyAllocation { device, resource, ..DestroyAllocation::default() };
+            let destroy = DestroyAllocation { synchronous: true, ..destroy };
+            assert_eq!(test_client.client.destroy(at, &destroy), Ok(()));
+            if open {
+                assert!(kernel.release_nt_handle(handle));
+            }
+            kernel.end_released_resources(at);
+            test_client.close(at, &[]).unwrap();
+        });
+        // The standard allocation of these tests is a note.
+        let noted = "ALLOC-CREATE-011";
+        let verifier = verified(&events);
+        let mut findings = verifier.findings().iter().map(|finding| finding.rule.name());
+        assert_eq!(findings.find(|rule| *rule != noted), None, "{open}");
+        let place = |wanted: fn(&EventKind) -> bool| {
+            events.iter().position(|event| wanted(&event.kind)).unwrap()
+        };
+        let destroyed = place(|kind| matches!(kind, EventKind::AllocationDestroyed {}));
+        let returned = place(|kind| matches!(kind, EventKind::RetireReturned { .. }));
+        assert_eq!(destroyed > returned, open);
+    }
+}
+
 /// Two threads look for closed NT handles at one time. The one that finds none returns after the
 /// other has closed the handle in the kernel: a name is not found after the last close.
 #[test]

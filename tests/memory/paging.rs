@@ -1,8 +1,8 @@
 //! Video memory: allocations are paged in and out and moved, and every byte is right.
 #![expect(clippy::unwrap_used, reason = "a call that fails is a failed test")]
 
-use flight::{Event, EventKind, Log, Passive};
-use harness::{KernelTestbed, run, verified};
+use flight::{Event, EventKind, Log, Passive, RuleId};
+use harness::{KernelTestbed, flown, run, verified};
 use kernel::{
     DriverSetup, EvictRequest, Handle, KernelError, LockRequest, MakeResidentRequest, Residency,
 };
@@ -10,6 +10,7 @@ use softgpu::format::{self, Command};
 use softgpu::{MemoryPlan, SoftGpu};
 use std::sync::Arc;
 use thunk::{Client, CreateAllocation, DestroyAllocation};
+use windtunnel::HostKind;
 
 const PAGE: u64 = 4096;
 
@@ -175,7 +176,8 @@ fn four_times_the_memory_is_paged_in_turn() {
     assert!(moved > 100, "{moved} were moved out");
 }
 
-/// A shared allocation is locked by the device that created it, and by no other device.
+/// A shared allocation is locked by the process that created it, with any of its devices, and by no
+/// other process.
 #[test]
 fn only_its_creator_locks_a_shared_allocation() {
     run_with_gpu(MemoryPlan::default(), |testbed, at, _| {
@@ -185,16 +187,30 @@ fn only_its_creator_locks_a_shared_allocation() {
         let flags = create.flags | abi::kmt::D3DKMT_CREATEALLOCATIONFLAGS::CreateShared;
         let made = maker.client.create(at, &CreateAllocation { flags, ..create }).unwrap();
         let opened = opener.client.open_resource(at, opener.device, made.global).unwrap();
-        let mut lock = |test_client: &PagingClient, view: u32| {
-            let (device, view) = (Handle(test_client.device), Handle(view));
+        let other = maker.client.create_device(at, maker.adapter).unwrap();
+        let again = maker.client.open_resource(at, other, made.global).unwrap();
+        let mut lock = |client: &Client, device: u32, view: u32| {
+            let (device, view) = (Handle(device), Handle(view));
             let request = LockRequest { device, view, ..LockRequest::default() };
-            testbed.kernel.lock(at, test_client.client.session().process(), &request)
+            testbed.kernel.lock(at, client.session().process(), &request)
         };
-        let view = opened.allocations[0];
-        assert!(matches!(lock(&opener, view), Err(KernelError::NotCreator(_))));
-        assert!(lock(&maker, made.allocations[0]).is_ok());
-        let (process, device) = (maker.client.session().process(), Handle(maker.device));
-        testbed.kernel.unlock(process, device, &[Handle(made.allocations[0])]).unwrap();
+        let refused = lock(&opener.client, opener.device, opened.allocations[0]);
+        assert!(matches!(refused, Err(KernelError::NotCreator(_))));
+        let views = [(maker.device, made.allocations[0]), (other, again.allocations[0])];
+        let addresses =
+            views.map(|(device, view)| lock(&maker.client, device, view).unwrap().address);
+        assert_eq!(addresses[0], addresses[1], "they have one mapping");
+        for (device, view) in views {
+            let process = maker.client.session().process();
+            testbed.kernel.unlock(process, Handle(device), &[Handle(view)]).unwrap();
+        }
+        let again = DestroyAllocation {
+            device: other,
+            resource: again.resource,
+            ..DestroyAllocation::default()
+        };
+        maker.client.destroy(at, &again).unwrap();
+        maker.client.destroy_device(at, other).unwrap();
         for (test_client, resource) in [(&opener, opened.resource), (&maker, made.resource)] {
             let destroy = DestroyAllocation {
                 device: test_client.device,
@@ -265,8 +281,7 @@ fn several_clients_share_little_memory() {
         paging_buffer: 128,
         ..MemoryPlan::default()
     };
-    let orders =
-        (1..=6).map(windtunnel::HostKind::deterministic).chain([windtunnel::HostKind::Threaded]);
+    let orders = (1..=6).map(HostKind::deterministic).chain([HostKind::Threaded]);
     for on in orders {
         let events = run(
             on,
@@ -359,5 +374,29 @@ fn an_eviction_during_page_in_keeps_the_bytes() {
         });
         let broken = events.iter().find(|event| matches!(event.kind, EventKind::RuleBroken { .. }));
         assert!(broken.is_none(), "seed {seed}: {broken:?}");
+    }
+}
+
+/// Transfers come in parts: always those of a large allocation, and any under pressure. A driver
+/// that ignores where a part begins is found, at either end.
+#[test]
+fn a_driver_that_ignores_the_offset_of_a_part_is_found() {
+    for seed in 0..3 {
+        for (scenario, host) in [
+            ("residency-transfer-in-parts", HostKind::deterministic(seed)),
+            ("residency-transfer-in-parts", HostKind::under_pressure(seed)),
+            ("residency-evict-and-restore", HostKind::under_pressure(seed)),
+        ] {
+            for driver in ["kmd-ignores-transfer-offset", "kmd-ignores-mdl-offset"] {
+                let flown = flown(driver, scenario, host);
+                let first = flown.findings.first().map(|finding| finding.rule);
+                let context = format!("{driver}, {scenario}, {host:?}: {:?}", flown.findings);
+                assert_eq!(first, Some(RuleId::WT_BYTES_001), "{context}");
+            }
+            for driver in ["softgpu-memory", "table-memory", "softgpu-gpummu"] {
+                let flown = flown(driver, scenario, host);
+                assert!(flown.findings.is_empty(), "{driver}, {scenario}: {:?}", flown.findings);
+            }
+        }
     }
 }

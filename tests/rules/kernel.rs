@@ -400,6 +400,7 @@ pub(crate) const AT_THE_DOOR: &[(RuleId, &str)] = &[
 /// Rules that only a driver from a file can break, with a bad driver of `drivers/c/flaws.toml`. The
 /// command's tests fly them all.
 pub(crate) const FROM_A_FILE: &[(RuleId, &str)] = &[
+    (RuleId::WT_FAULT_001, "patches-nothing"),
     (RuleId::WT_LEAK_001, "leaks-key-handle"),
     (RuleId::WT_LEAK_002, "leaks-lookaside-list"),
     (RuleId::WT_LEAK_003, "capture-leaves-thread"),

@@ -165,6 +165,17 @@ fn a_driver_with_wrong_reports_is_found_and_every_call_returns() {
     }
 }
 
+/// The packets that a preemption gave back are not completed: `DxgkDdiQueryCurrentFence` says so.
+#[test]
+fn a_preemption_that_reports_the_last_submitted_fence_is_found() {
+    for seed in 0..5 {
+        let bad = flown("kmd-reports-last-submitted", "tdr-preemption-priority", seed);
+        let rules: Vec<_> = bad.findings.iter().map(|finding| finding.rule).collect();
+        assert_eq!(rules.first(), Some(&RuleId::KMD_PREEMPT_003), "seed {seed}: {rules:?}");
+        assert_eq!(bad.live.count(), 0, "seed {seed}:\n{}", bad.live);
+    }
+}
+
 /// A node that has completed packets needs a scenario of its own: the fence of the first packet of
 /// an adapter is preceded by zero.
 #[test]
@@ -364,4 +375,26 @@ fn a_driver_that_blocks_its_own_recovery_is_reported_as_stuck() {
         verified(&events).findings().iter().any(|finding| finding.rule == RuleId::WT_STUCK_001);
     assert!(stuck, "the wait is reported");
     assert_eq!(called(&events, "DxgkDdiResetEngine"), 1);
+}
+
+/// The kernel submits a packet that the driver rejects, between packets that are in flight and
+/// packets that wait behind it. Only its device is lost, and nothing is left alive.
+#[test]
+fn a_rejected_packet_between_others_loses_its_device_only() {
+    let refused = |event: &&Event| {
+        matches!(&event.kind, EventKind::DdiReturn { name, result, .. }
+            if name == "DxgkDdiSubmitCommandVirtual" && result == "invalid")
+    };
+    for driver in ["softgpu", "softgpu-memory", "table", "table-gpummu"] {
+        for host in (0..5)
+            .flat_map(|seed| [HostKind::deterministic(seed), HostKind::under_pressure(seed)])
+            .chain([HostKind::Threaded])
+        {
+            let flown = flown(driver, "submit-refused-between-packets", host);
+            let context = format!("{driver}, {host:?}: {:?}, {:?}", flown.needs, flown.findings);
+            assert_eq!(flown.outcome, Outcome::Clean, "{context}");
+            assert_eq!(flown.live.count(), 0, "{context}\n{}", flown.live);
+            assert_eq!(flown.events.iter().filter(refused).count(), 1, "{context}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ fn with_good(driver: &str, body: impl Fn(&KernelTestbed, &mut Passive, &Applicat
     let events = run(HostKind::deterministic(1), listed.make, |testbed, at| {
         let runtime = Runtime::new(&testbed.kernel);
         let app = Application::open(&runtime, &Client::new(&testbed.kernel), &umd, at);
-        let app = app.unwrap_or_else(|why| panic!("{}", why.0));
+        let app = app.unwrap_or_else(|why| panic!("{why}"));
         body(testbed, at, &app);
     });
     for finding in verified(&events).findings() {
@@ -31,8 +31,8 @@ fn a_destroyed_object_of_an_application_is_rejected() {
     for driver in DRIVERS {
         with_good(driver, |_, at, app| {
             let (texture, one) = (ResourceDescription::texture(8, 8), &app.device);
-            let other = app.another_device(at).unwrap_or_else(|why| panic!("{}", why.0)).device;
-            let lost = app.another_device(at).unwrap_or_else(|why| panic!("{}", why.0)).device;
+            let other = app.another_device(at).unwrap_or_else(|why| panic!("{why}")).device;
+            let lost = app.another_device(at).unwrap_or_else(|why| panic!("{why}")).device;
             let make = |at: &mut Passive, it: &Device| {
                 it.create_resource(at, &texture).unwrap_or_else(|why| panic!("{}", text(why)))
             };

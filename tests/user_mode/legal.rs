@@ -268,9 +268,9 @@ fn run_application(
     run(on, listed.make, |testbed, at| {
         let runtime = Runtime::new(&testbed.kernel);
         let app = Application::open(&runtime, &Client::new(&testbed.kernel), umd, at);
-        let app = app.unwrap_or_else(|why| panic!("{}", why.0));
+        let app = app.unwrap_or_else(|why| panic!("{why}"));
         body(testbed, at, &app, &runtime);
-        app.close(at).unwrap_or_else(|why| panic!("{}", why.0));
+        app.close(at).unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(app.device.live_objects(), 0, "in the runtime's books");
     })
 }
@@ -511,12 +511,12 @@ fn a_resource_freed_after_a_failed_open_is_not_freed_again() {
         &umd,
         |testbed, at, app, runtime| {
             let other = Application::open(runtime, &Client::new(&testbed.kernel), &umd, at);
-            let other = other.unwrap_or_else(|why| panic!("{}", why.0));
+            let other = other.unwrap_or_else(|why| panic!("{why}"));
             let made =
                 good(app.device.create_resource(at, &ResourceDescription::texture(8, 8).shared()));
             let global = good(app.device.share(made));
             assert_eq!(other.device.open_resource(at, global), Err(E_OUTOFMEMORY));
-            other.close(at).unwrap_or_else(|why| panic!("{}", why.0));
+            other.close(at).unwrap_or_else(|why| panic!("{why}"));
             assert_eq!(app.device.destroy_resource(at, made), Ok(()));
         },
     );

@@ -160,7 +160,7 @@ fn a_safe_driver_accesses_only_currently_mapped_memory() {
     let events = run(HostKind::deterministic(1), listed.make, |testbed, at| {
         let runtime = Runtime::new(&testbed.kernel);
         let app = Application::open(&runtime, &Client::new(&testbed.kernel), &umd, at);
-        let app = app.unwrap_or_else(|why| panic!("{}", why.0));
+        let app = app.unwrap_or_else(|why| panic!("{why}"));
         let device = &app.device;
         let one = good(device.create_resource(at, &ResourceDescription::texture(8, 8)));
         let seen = good(device.lock(at, (one, 0), LockRequest::default()));
@@ -179,7 +179,7 @@ fn a_safe_driver_accesses_only_currently_mapped_memory() {
         good(device.destroy_resource(at, two));
         good(device.destroy_resource(at, one));
         assert_eq!(device.flush(at), Ok(()), "nothing is shown any more");
-        app.close(at).unwrap_or_else(|why| panic!("{}", why.0));
+        app.close(at).unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(app.device.live_objects(), 0, "in the runtime's books");
     });
     assert!(verified(&events).findings().is_empty());

@@ -51,6 +51,10 @@ const VARIANTS: &[(&str, &str, Port, &[&str])] = &[
     ("single-render", "render", Port::Dxgkrnl, &["ONE_NODE"]),
     // It executes packets with allocation lists only.
     ("lists", "compute", Port::Displib, &["NO_SUBMIT_COMMAND_VIRTUAL"]),
+    // Its CPU does all paging work: it has no DxgkDdiSubmitCommand.
+    ("virtual-only", "gpuva", Port::Displib, &["PAGES_BY_CPU"]),
+    // Its page tables are in the implicit system segment.
+    ("implicit-segment", "gpuva", Port::Displib, &["TABLES_IN_IMPLICIT_SEGMENT"]),
     // These are of kinds that are not flown.
     ("network", "other", Port::Other("ndis"), &["REGISTERS=NdisMRegisterMiniportDriver"]),
     ("framework", "other", Port::Other("wdfldr"), &["REGISTERS=WdfVersionBind"]),

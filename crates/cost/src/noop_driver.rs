@@ -127,7 +127,7 @@ impl Pool for Idle {
         false
     }
 
-    fn inspect(&self) {}
+    fn inspect(&self, _call: &'static str) {}
 
     fn close(&self) {}
 }

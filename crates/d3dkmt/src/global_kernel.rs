@@ -16,6 +16,7 @@ use server::{
 };
 use std::cell::Cell;
 use std::panic::resume_unwind;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use thunk::Session;
@@ -187,7 +188,7 @@ impl GlobalKernel {
             faults::watch();
         }
         let started = HostedKernel::start(report, set_up);
-        let HostedKernel { host, kernel, report } =
+        let HostedKernel { host, kernel, report, .. } =
             started.inspect_err(|reason| standard_error::print_line(reason)).ok()?;
         // After the handler of the report, which it calls.
         claim_copy::install();
@@ -205,10 +206,20 @@ impl GlobalKernel {
     ) -> NTSTATUS {
         self.host.adopt("client", |at| {
             let Some(report) = &self.report else { return body(&self.session, at) };
-            report.enter(flight::current_thread(), CallSite::here(name));
-            let status = body(&self.session, at);
-            report.observe(self.session.kernel().log());
-            status
+            let call_site = CallSite::here(name, return_address());
+            report.call(self.session.kernel().log(), call_site, || body(&self.session, at))
         })
     }
+}
+
+/// Where the exported function that this thread is in returns to; zero if another thread makes the
+/// call for it.
+fn return_address() -> usize {
+    let caller_frames = thunk::claims::caller_frames();
+    if caller_frames == 0 {
+        return 0;
+    }
+    let return_address = ptr::with_exposed_provenance::<usize>(caller_frames).wrapping_sub(1);
+    // SAFETY: The exported function noted the address behind its return address, and has not returned.
+    unsafe { return_address.read() }
 }

@@ -310,6 +310,21 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_whose_driver_waits_is_stuck_before_a_thread_that_waits_for_it() {
+        fly(0, |host, at| {
+            let done = WaitToken::new("the worker");
+            let (host2, done2) = (host.clone(), done.clone());
+            host.spawn_worker("system", WaitToken::new("work"), move |at| {
+                let woken = host2.park(at, &WaitToken::for_driver("an event"), None);
+                assert!(matches!(woken, WaitResult::Stuck(_)), "{woken:?}");
+                host2.wake(&done2);
+                false
+            });
+            assert_eq!(host.park(at, &done, None), WaitResult::Woken);
+        });
+    }
+
+    #[test]
     fn who_waits_for_a_stuck_thread_is_not_the_stuck_one() {
         fly(0, |host, at| {
             let host2 = host.clone();

@@ -4,7 +4,7 @@
 //! An event records what happened to one subject, on which virtual thread, and inside which driver
 //! call. It holds numbers and text, never a pointer or a Windows type.
 
-use crate::field::{Field, Hex};
+use crate::field::{Callers, Field, Hex};
 use crate::line_buffer::{LINE_LENGTH, LineBuffer};
 use crate::{Component, Fence, Irql, RuleId, Subject, Text};
 use std::fmt;
@@ -34,8 +34,12 @@ macro_rules! values {
         $to.put($end, concat!($($text),+))
     };
     ($to:ident, $end:expr, ($($text:literal),*), $field:ident $(, $more:ident)*) => {{
-        let end = $to.put($end, concat!($($text,)* " ", stringify!($field), "="));
-        let end = $field.write($to, end);
+        let end = if $field.is_left_out() {
+            values!($to, $end, ($($text),*))
+        } else {
+            let end = $to.put($end, concat!($($text,)* " ", stringify!($field), "="));
+            $field.write($to, end)
+        };
         values!($to, end, () $(, $more)*)
     }};
 }
@@ -105,7 +109,10 @@ macro_rules! events {
             fn read(name: &str, values: &mut Values<'_>) -> Option<EventKind> {
                 match name {
                     $($name => Some(EventKind::$variant {
-                        $($field: <$type>::read(values.next(stringify!($field))?)?),*
+                        $($field: match values.next(stringify!($field)) {
+                            Some(value) => <$type>::read(value)?,
+                            None => <$type>::LEFT_OUT?,
+                        }),*
                     }),)*
                     _ => None,
                 }
@@ -681,17 +688,17 @@ events! {
     DriverMisuse "driver.misuse" { import: Text, why: Text }
 
     /// The driver allocates a pool block. Subject: its pointer.
-    PoolAllocated "pool.allocated" { bytes: u64, tag: Text }
+    PoolAllocated "pool.allocated" { bytes: u64, tag: Text, caller: Callers }
     /// The driver frees the block.
-    PoolFreed "pool.freed" {}
+    PoolFreed "pool.freed" { caller: Callers }
     /// The driver frees what it cannot free: a free block, an address that is no block, or a block
     /// with another tag.
-    PoolBadFree "pool.bad-free" { why: Text }
+    PoolBadFree "pool.bad-free" { why: Text, caller: Callers }
     /// A block was written after it was freed.
     PoolCorrupted "pool.corrupted" { offset: u64 }
-    /// A byte next to a block was written: `distance` bytes before or behind it. Noticed when the
-    /// block is freed. `allocated` is the place in the driver that allocated it, or empty.
-    PoolOverrun "pool.overrun" { distance: u64, before: bool, allocated: Text }
+    /// A byte next to a block was written: `distance` bytes before or behind it. It is `found` at the
+    /// `free` of the block, at the `unload` of the driver, or when the call of this name has returned.
+    PoolOverrun "pool.overrun" { distance: u64, before: bool, found: Text }
     /// This many blocks were to be guarded, but there was no room for their inaccessible pages.
     PoolUnguarded "pool.unguarded" { blocks: u64 }
     /// This many times the driver acquired a lock while it held another one, and there was no room
@@ -700,13 +707,15 @@ events! {
     /// The operating system refuses the filter that turns system calls of the driver's own into
     /// faults.
     SystemCallsUnfiltered "system-calls.unfiltered" { why: Text }
+    /// The bytes of a segment cannot be looked at. Subject: the segment.
+    BytesNotSeen "bytes.not-seen" { number: u32, why: Text }
     /// A block that was allocated since the adapter started is still allocated after the driver
-    /// stopped the adapter. `allocated` is the place in the driver that allocated it, or empty.
-    PoolHeldAfterStop "pool.held-after-stop" { allocated: Text }
+    /// stopped the adapter.
+    PoolHeldAfterStop "pool.held-after-stop" {}
     /// An interrupt of the hardware is enabled or asserted after the driver stopped the adapter.
     InterruptLeft "interrupt.left-after-stop" {}
-    /// A block is still allocated when its driver is unloaded. `allocated` as above.
-    PoolLeaked "pool.leaked" { allocated: Text }
+    /// A block is still allocated when its driver is unloaded.
+    PoolLeaked "pool.leaked" {}
 
     /// An adapter is opened through a user-mode driver of this interface version.
     UserAdapterOpened "user-adapter.opened" { version: Hex }
@@ -861,6 +870,8 @@ events! {
 
     /// A driver or client calls an entry point that does not exist.
     EntryMissing "entry.missing" { name: Text }
+    /// A step of the scenario failed, and the scenario goes no further: what it needs. Subject: none.
+    ScenarioStopped "scenario.stopped" { need: Text }
     /// A driver calls a kernel callback.
     Callback "callback" { name: Text }
 
@@ -869,6 +880,28 @@ events! {
     /// A rule that is judged at a door was broken again, `count` times, after it was logged often
     /// enough there.
     RuleRepeated "rule.repeated" { rule: RuleId, component: Component, argument: Text, message: Text, count: u64 }
+}
+
+impl EventKind {
+    /// The functions of a driver that led to it, if it has them.
+    pub fn callers(&self) -> Option<&Callers> {
+        match self {
+            Self::PoolAllocated { caller, .. }
+            | Self::PoolFreed { caller }
+            | Self::PoolBadFree { caller, .. } => Some(caller),
+            _ => None,
+        }
+    }
+
+    /// Replaces the functions of a driver that led to it, if it has them.
+    pub fn set_callers(&mut self, callers: Callers) {
+        match self {
+            Self::PoolAllocated { caller, .. }
+            | Self::PoolFreed { caller }
+            | Self::PoolBadFree { caller, .. } => *caller = callers,
+            _ => (),
+        }
+    }
 }
 
 /// The ` name=value` fields of a line, in order.
@@ -993,6 +1026,10 @@ mod tests {
             EventKind::ProcessOpened {},
             "7 t1 c3 process:1 process.opened",
         );
+        let freed = |caller: &'static str| EventKind::PoolFreed { caller: Callers(caller.into()) };
+        let block = Kind::DriverPointer.subject(2);
+        back_and_forth(block, freed("a b"), r#"7 t1 c3 driver-pointer:2 pool.freed caller="a b""#);
+        back_and_forth(block, freed(""), "7 t1 c3 driver-pointer:2 pool.freed");
     }
 
     #[test]

@@ -14,10 +14,37 @@ impl fmt::Display for Hex {
     }
 }
 
+/// The functions of a driver that led to a call, the innermost first. Empty if they are not known, as
+/// for a driver that is not one of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Callers(pub Text);
+
+impl Callers {
+    /// Those that are not known.
+    pub const UNKNOWN: Self = Self(Text::Borrowed(""));
+
+    /// Between two functions.
+    pub const BETWEEN: &'static str = ", called by ";
+
+    /// The two innermost functions: the first one may only wrap the call. Empty if none is known.
+    pub fn innermost(&self) -> &str {
+        let second = self.0.match_indices(Self::BETWEEN).nth(1);
+        second.map_or(&self.0, |(end, _)| &self.0[..end])
+    }
+}
+
 /// A value of an event, written as text without spaces outside quotes, and read back.
 pub(crate) trait Field: Sized {
     /// The most bytes that `write` writes to the buffer's block.
     const LENGTH: usize;
+    /// The value that is not written, with its name, if there is one.
+    const LEFT_OUT: Option<Self> = None;
+    /// Whether this is the value that is not written.
+    #[expect(clippy::inline_always, reason = "of most values it is a constant")]
+    #[inline(always)]
+    fn is_left_out(&self) -> bool {
+        false
+    }
     /// Writes it at `end`, without spaces outside quotes. Returns the end behind it.
     fn write(&self, to: &mut LineBuffer, end: usize) -> usize;
     /// Reads what `write` wrote.
@@ -103,6 +130,27 @@ impl Field for Text {
     #[inline(always)]
     fn owns_memory(&self) -> bool {
         matches!(self, Text::Owned(_))
+    }
+}
+
+impl Field for Callers {
+    const LENGTH: usize = Text::LENGTH;
+    const LEFT_OUT: Option<Self> = Some(Self::UNKNOWN);
+    #[inline]
+    fn is_left_out(&self) -> bool {
+        self.0.is_empty()
+    }
+    #[inline]
+    fn write(&self, to: &mut LineBuffer, end: usize) -> usize {
+        self.0.write(to, end)
+    }
+    fn read(text: &str) -> Option<Self> {
+        Text::read(text).map(Self)
+    }
+    #[expect(clippy::inline_always, reason = "as for a text")]
+    #[inline(always)]
+    fn owns_memory(&self) -> bool {
+        self.0.owns_memory()
     }
 }
 

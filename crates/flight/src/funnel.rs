@@ -68,7 +68,7 @@ impl Funnel<'_> {
 
         let after = after(call, &result);
         if let Some(pool) = self.pool {
-            pool.inspect();
+            pool.inspect(scope.name);
         }
         drop(inside);
         Ok((result, after))

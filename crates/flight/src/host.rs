@@ -81,6 +81,8 @@ enum WakeSource {
     Client,
     /// A client thread, also one that has not entered the host yet.
     External,
+    /// The driver, in which this thread is. Its calls can be those of any client.
+    Driver,
 }
 
 impl WaitToken {
@@ -104,6 +106,15 @@ impl WaitToken {
         Self::with_source(why.into(), WakeSource::External)
     }
 
+    /// Creates a token for a wait of the driver without a deadline, in a call of this thread. As one
+    /// [for clients], because a client's call may let the driver end it. If nothing can end it, it is
+    /// stuck before any thread that waits for the call.
+    ///
+    /// [for clients]: WaitToken::for_clients
+    pub fn for_driver(why: impl Into<Text>) -> Self {
+        Self::with_source(why.into(), WakeSource::Driver)
+    }
+
     /// Creates a token for the end of a virtual thread.
     pub(crate) fn thread_end(name: &str) -> Self {
         Self::with_source(format!("the end of {name}").into(), WakeSource::Thread)
@@ -118,7 +129,11 @@ impl WaitToken {
     }
 
     pub(crate) fn is_for_clients(&self) -> bool {
-        matches!(self.0.source, WakeSource::Client | WakeSource::External)
+        matches!(self.0.source, WakeSource::Client | WakeSource::External | WakeSource::Driver)
+    }
+
+    pub(crate) fn is_in_driver(&self) -> bool {
+        self.0.source == WakeSource::Driver
     }
 
     pub(crate) fn is_for_external_threads(&self) -> bool {
@@ -166,7 +181,8 @@ pub trait HardwareModel: Send + Sync {
     /// Executes one step, and raises the interrupt if the step requires it.
     fn step(&self, at: &mut Passive, line: &dyn InterruptLine);
 
-    /// Whether a driver finds the hardware it expects here, so that it has to start.
+    /// Whether a driver finds the hardware it expects here, so that it has to start, and whether the
+    /// model can be asked for the memory of the GPU ([`HardwareModel::peek`]).
     fn models_hardware(&self) -> bool {
         true
     }

@@ -49,7 +49,7 @@ pub use event::{Event, EventKind};
 pub use execution_context::{Attachment, AttachmentGuard, ExecutionContext, ExecutionContextGuard};
 pub use existing_memory::{ExistingMemory, FailedAccess};
 pub use fast_map::{FastHasher, FastMap};
-pub use field::Hex;
+pub use field::{Callers, Hex};
 pub use funnel::{CallScope, Funnel};
 pub use growth::make_room;
 pub use host::{HardwareModel, Host, InterruptLine, MemoryWrite, WaitResult, WaitToken};
@@ -61,7 +61,9 @@ pub use limits::{FlightLimits, FlightOver};
 pub use line_buffer::LineBuffer;
 pub use live::{LiveObject, LiveObjects};
 pub use log::{EventSink, Log, RuleCounts};
-pub use memory_observer::{MemoryObserver, PagingMove, PagingMovement};
+pub use memory_observer::{
+    CpuVisibleMemory, FinishedPacket, MemoryObserver, PacketUse, PagingMove, PagingMovement,
+};
 pub use monitor::{Lock, StateGuard, WaitQueue};
 pub use page_table::{PageTableWrite, TableEntry, TableRoot, TlbFlush};
 pub use pool::Pool;

@@ -3,7 +3,8 @@
 //!
 //! A log knows the limits of its flight, and counts what has no event: waits and routines of the
 //! driver. Beyond a limit the next [`LOOKS`] calls are noted; then the flight ends with a finding
-//! that names those that repeat. So nothing but a count is kept before.
+//! that names those that repeat. So nothing but a count is kept before. A call of the driver that
+//! waits for ever ends the flight at once.
 //!
 //! # Invariants
 //!
@@ -11,7 +12,7 @@
 //! 2. A flight ends where the caller holds no lock of a kernel: before a call of the driver, at its
 //!    callbacks and waits.
 
-use crate::{CallGuard, Component, Kind, Log, RuleId, RunningCall};
+use crate::{CallGuard, Component, Kind, Log, RuleId, RunningCall, Subject};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -69,6 +70,8 @@ enum Limit {
     Events = 2,
     Turns = 3,
     Memory = 4,
+    /// A call of the driver waits for ever.
+    Wait = 5,
 }
 
 /// What the flight of a log has taken.
@@ -201,7 +204,7 @@ impl Log {
         if self.note_memory(bytes) && !self.usage.ended.swap(true, Ordering::Relaxed) {
             let (limit, call) = (self.usage.words(), call());
             self.end(
-                Component::Driver,
+                (RuleId::WT_CRASH_001, Component::Driver),
                 &format!(
                     "the driver takes more and more memory: it went beyond {limit} with {call}"
                 ),
@@ -234,17 +237,41 @@ impl Log {
             "the flight does not end: it went beyond {}, and repeats {calls}",
             self.usage.words()
         );
-        self.end(component, &message);
+        self.end((RuleId::WT_CRASH_001, component), &message);
+    }
+
+    /// A call of the driver waits for what nothing is left to do, so it never returns: the flight
+    /// ends here, with the finding `message`. The caller holds no lock. A kernel without limits
+    /// reports it and goes on, because its clients have more to do: then this returns.
+    #[cold]
+    pub fn note_endless_wait(&self, message: String) {
+        if self.usage.limits == FlightLimits::NONE {
+            let (about, place) = running_place();
+            let (rule, component) = (RuleId::WT_STUCK_001, Component::Driver);
+            self.judge(rule, component, about, place, Some(message));
+            return;
+        }
+        self.usage.pass(Limit::Wait);
+        if self.usage.ended.swap(true, Ordering::Relaxed) {
+            leave();
+        } else {
+            self.end((RuleId::WT_STUCK_001, Component::Driver), &message);
+        }
     }
 
     /// Ends the flight with a finding.
     #[cold]
-    fn end(&self, component: Component, message: &str) {
-        let place = RunningCall::current().map_or(OUTSIDE, |running| running.name);
-        let about = Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number));
-        self.end_flight(about, (RuleId::WT_CRASH_001, component, place), message);
+    fn end(&self, (rule, component): (RuleId, Component), message: &str) {
+        let (about, place) = running_place();
+        self.end_flight(about, (rule, component, place), message);
         leave();
     }
+}
+
+/// The call that this thread is in, and its function.
+fn running_place() -> (Subject, &'static str) {
+    let place = RunningCall::current().map_or(OUTSIDE, |running| running.name);
+    (Kind::Call.subject(CallGuard::current().map_or(0, |call| call.number)), place)
 }
 
 /// Unwinds this thread, whose flight is over, unless it unwinds already.

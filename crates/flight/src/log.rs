@@ -354,7 +354,7 @@ impl Log {
     }
 
     /// An entry point of the driver, for a sentence.
-    pub(crate) fn describe_entry(&self, name: &str) -> String {
+    pub fn describe_entry(&self, name: &str) -> String {
         let place = self.sink.as_ref().map(|sink| sink.place_of_entry(name));
         format!("{name}{}", place.unwrap_or_default())
     }

@@ -24,8 +24,9 @@ pub trait Pool: Send + Sync {
         false
     }
 
-    /// Checks for writes into freed blocks.
-    fn inspect(&self);
+    /// Checks for writes into freed blocks and next to live ones, when a call of the driver has
+    /// returned. `call` is its name.
+    fn inspect(&self, call: &'static str);
 
     /// The adapter is about to start: blocks allocated from now on must be freed when it stops.
     fn adapter_started(&self) {}

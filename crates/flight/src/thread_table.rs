@@ -9,8 +9,8 @@
 //!    at once.
 //! 2. When no thread is ready, the first case that applies decides: a thread that waits for idle
 //!    becomes ready; the earliest deadline passes; the first waiting client thread is stuck, where
-//!    a thread that waits for the end of another thread comes last; the run is over, if the host
-//!    is to end.
+//!    a thread whose driver waits comes first, of a worker, too, and a thread that waits for the end
+//!    of another thread comes last; the run is over, if the host is to end.
 //! 3. While a client thread is outside, or may come, a wait for clients is neither stuck nor timed out
 //!    by the table: the host lets real time pass.
 //! 4. An adopted thread has a [`Seat`], which says whether it is inside. The thread enters and leaves
@@ -325,14 +325,7 @@ impl ThreadTable {
             self.time_out(next);
             return true;
         }
-        // A thread that waits for the end of another thread is stuck only if no other wait is.
-        let stuck = |thread: &Thread, end: bool| match &thread.status {
-            Status::Parked(token, _) if self.can_be_woken(token) => false,
-            Status::Parked(token, _) => thread.role == Role::Client && token.is_thread_end() == end,
-            _ => false,
-        };
-        let first = |end| self.threads.iter().position(|thread| stuck(thread, end));
-        if let Some(next) = first(false).or_else(|| first(true)) {
+        if let Some(next) = self.first_stuck() {
             let graph = self.graph();
             self.threads[next].status = Status::Ready(WaitResult::Stuck(graph));
             return true;
@@ -348,6 +341,26 @@ impl ThreadTable {
             woken = true;
         }
         woken
+    }
+
+    /// The thread whose wait nothing can end. Others may wait for a thread in a driver, so that one
+    /// comes first; a thread that waits for the end of another thread comes last.
+    fn first_stuck(&self) -> Option<usize> {
+        let first = |is_next: &dyn Fn(Role, &WaitToken) -> bool| {
+            self.threads.iter().position(|thread| match &thread.status {
+                Status::Parked(token, _) => {
+                    !self.can_be_woken(token) && is_next(thread.role, token)
+                }
+                _ => false,
+            })
+        };
+        let in_driver =
+            |role: Role, token: &WaitToken| !role.is_of_driver() && token.is_in_driver();
+        let of_client = |role: Role, _: &WaitToken| role == Role::Client;
+        let waits =
+            |role: Role, token: &WaitToken| of_client(role, token) && !token.is_thread_end();
+        let driver = if self.any_client() { first(&in_driver) } else { None };
+        driver.or_else(|| first(&waits)).or_else(|| first(&of_client))
     }
 
     /// The deadlines that may pass now, each with its thread, of drivers' threads or of others.

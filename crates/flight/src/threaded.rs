@@ -100,6 +100,11 @@ impl ThreadedHost {
         self.state().table.expects_clients = true;
     }
 
+    /// Declares that no more clients come: a wait that only they could end is stuck then.
+    pub fn expect_no_clients(&self) {
+        self.state().table.expects_clients = false;
+    }
+
     /// Flies `main` as the first virtual thread. All threads that it starts have ended when this
     /// returns.
     ///

@@ -106,7 +106,7 @@ impl Pool for NoMemory {
     fn refers_to(&self, _block: usize, _word: usize) -> bool {
         false
     }
-    fn inspect(&self) {}
+    fn inspect(&self, _call: &'static str) {}
     fn close(&self) {}
 }
 

@@ -1,7 +1,8 @@
 //! Video memory: the locations of allocations, and the paging work that moves their bytes.
 //!
 //! The kernel decides but touches no byte. Its decisions become paging work ([`page`]): the driver
-//! writes the commands, the hardware executes them.
+//! writes the commands, the hardware executes them. With a memory observer, the kernel also writes
+//! over bytes that an operation has to replace ([`unseen`]).
 //!
 //! # Invariants
 //!
@@ -24,10 +25,12 @@ pub(crate) mod complete;
 pub(crate) mod context_allocation;
 pub(crate) mod cpu;
 pub(crate) mod existing;
+pub(crate) mod fault;
 pub(crate) mod host_aperture;
 pub(crate) mod instances;
 pub(crate) mod offer;
 pub(crate) mod page;
+pub(crate) mod parts;
 pub(crate) mod place;
 pub(crate) mod pressure;
 pub(crate) mod priority;
@@ -38,6 +41,7 @@ pub(crate) mod residency;
 pub(crate) mod segment_use;
 pub(crate) mod state;
 pub(crate) mod step_context;
+pub(crate) mod unseen;
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
@@ -50,8 +54,10 @@ use crate::kernel::Kernel;
 use crate::memory::address::AddressSpace;
 use crate::memory::context_allocation::ContextAllocation;
 use crate::memory::instances::InstanceRecord;
+use crate::memory::parts::Part;
 use crate::memory::pressure::Pressure;
 use crate::memory::queue::PagingQueue;
+use crate::memory::unseen::why_unseen;
 use crate::objects::allocation::Allocation;
 use crate::schedule::report::QueuePoint;
 use crate::state::KernelState;
@@ -61,6 +67,9 @@ use std::sync::Arc;
 
 /// A large page.
 const LARGE_PAGE: u64 = 64 << 10;
+
+/// The value of [`Extent::settled`] of an extent whose place is not known for certain.
+pub(crate) const NOT_IN_PLACE: u64 = u64::MAX;
 
 /// The invariant of an extent's location: the segments of an adapter are fixed while it runs.
 const LOCATION_HAS_SEGMENT: &str = "a location is in a segment of its adapter";
@@ -175,6 +184,12 @@ pub(crate) struct Extent {
     pub(crate) copied: bool,
     /// Its memory is released when no step is pending.
     pub(crate) ending: bool,
+    /// The number of packets that were submitted before its last step was done: later ones find it
+    /// in place. [`NOT_IN_PLACE`] if a step was abandoned.
+    pub(crate) settled: u64,
+    /// The number of packets that were submitted before it last began to leave its place: paging
+    /// work waits for them, so they still find it there.
+    pub(crate) left: u64,
 }
 
 /// The owner of an extent.
@@ -279,6 +294,8 @@ impl Extent {
             written: false,
             copied: false,
             ending: false,
+            settled: 0,
+            left: 0,
         }
     }
 
@@ -334,6 +351,9 @@ impl Kernel {
         ram: Arc<dyn Ram>,
     ) {
         let (mut segments, mut pressure) = (Vec::new(), state.memory.pressure);
+        // A flight may have no observer.
+        let observed = self.observer.get().is_some();
+        let modeled = state.adapters[adapter].driver.hardware.models_hardware();
         for (number, info) in (1..).zip(features.segments) {
             state.memory.last_segment += 1;
             let subject = Kind::Segment.subject(state.memory.last_segment);
@@ -347,6 +367,10 @@ impl Kernel {
                 aperture,
                 target,
             });
+            let unseen = why_unseen(&info, &*ram).filter(|_| observed && !modeled);
+            if let Some(why) = unseen {
+                self.log.emit(subject, || EventKind::BytesNotSeen { number, why: why.into() });
+            }
             let limit = pressure.as_mut().map(|pressure| pressure.limit(info.usable_bytes()));
             let limit = limit.unwrap_or(info.usable_bytes());
             let granule = if info.flags.large_pages { LARGE_PAGE } else { PAGE };
@@ -473,7 +497,7 @@ pub(crate) struct Paging {
 }
 
 /// A step of paging work.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PagingStep {
     pub(crate) extent: Id<Extent>,
     pub(crate) operation: PagingOperation,
@@ -483,6 +507,8 @@ pub(crate) struct PagingStep {
     pub(crate) passes: u32,
     /// No packet uses the extent.
     pub(crate) idle: bool,
+    /// The part of the extent that it moves; `None` is all of it.
+    pub(crate) part: Option<Part>,
 }
 
 /// The operation of a step, at a GPU address in a segment.
@@ -491,11 +517,10 @@ pub(crate) enum PagingOperation {
     Fill,
     PageIn,
     PageOut,
-    /// Moves the extent here from another location of its segment: all of it, or a part at
-    /// addresses of the system's space (its start and size).
+    /// Moves the extent here from another location of its segment, at addresses of the system's
+    /// space if it moves in parts.
     Relocate {
         from: u64,
-        part: Option<(u64, u64)>,
     },
     /// The content is not needed, or system memory has a copy: the extent has not been written
     /// since it became resident.

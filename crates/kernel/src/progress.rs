@@ -3,6 +3,8 @@
 //! Every folder may call these functions, and they may call every folder. They act immediately;
 //! deferring them would change the order of events.
 
+use crate::adapter::start::Adapter;
+use crate::adapter::tdr::RecoveryAction;
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
@@ -41,6 +43,21 @@ impl Kernel {
         }
         let ready = state.retire_ready(device);
         self.start_retirements(state, ready);
+    }
+
+    /// Paging work is done for which no fence is reported: the fences of its adapter may pass.
+    pub(crate) fn paging_passed(&self, state: &mut KernelState, adapter: Id<Adapter>) {
+        self.complete_fences(state, adapter);
+    }
+
+    /// A preemption report completed packets: the driver is asked for the fence of the node.
+    pub(crate) fn preemption_needs_check(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        node: usize,
+    ) {
+        self.request_recovery(state, RecoveryAction::CheckPreemption(adapter, node));
     }
 
     /// The wait of a context may be satisfied: the context continues, if it can.

@@ -22,6 +22,7 @@ use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
 use crate::lifetime::process::Process;
 use crate::lifetime::state::LifetimeState;
+use crate::memory::Extent;
 use crate::memory::queue::PagingQueue;
 use crate::memory::state::MemoryState;
 use crate::objects::allocation::Allocation;
@@ -31,7 +32,7 @@ use crate::objects::resource::{Resource, ResourceView};
 use crate::objects::view::{View, ViewStage};
 use crate::schedule::state::ScheduleState;
 use crate::sync::state::SyncState;
-use flight::{WaitQueue, invariant};
+use flight::{Fence, WaitQueue, invariant};
 use std::collections::BTreeMap;
 
 /// The object tables, and the state of each folder.
@@ -196,6 +197,16 @@ impl KernelState {
     /// Whether an adapter is about to be reset.
     pub(crate) fn is_reset_pending(&self, adapter: Id<Adapter>) -> bool {
         self.nodes.is_reset_queued(adapter)
+    }
+
+    /// The allocation list of a submitted packet, by its node and fence: whether it was patched, and
+    /// the memory of its allocations.
+    pub(crate) fn list_of_submission(
+        &self,
+        adapter: Id<Adapter>,
+        submission: (usize, Fence),
+    ) -> Option<(bool, Vec<Id<Extent>>)> {
+        self.schedule.submitted_list(adapter, submission)
     }
 
     /// The device of a paging queue, which must exist.

@@ -1,7 +1,8 @@
 //! Synchronization objects: mutexes, semaphores, fences and CPU notifications.
 //!
 //! Contexts wait for and signal these objects from their queues (`waits.rs`). The client's CPU
-//! waits for and signals monitored fences (`cpu.rs`) and is notified through events (`event.rs`).
+//! waits for and signals monitored fences (`cpu.rs`) and is notified through events (`event.rs`). The
+//! fences of a device that was reset pass to their maximum (`reset.rs`).
 //!
 //! # Invariants
 //!
@@ -18,6 +19,7 @@ pub(crate) mod cpu;
 pub(crate) mod event;
 pub(crate) mod keyed_mutex;
 pub(crate) mod nt_hold;
+pub(crate) mod reset;
 pub(crate) mod state;
 pub(crate) mod waits;
 
@@ -29,7 +31,6 @@ use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::lifetime::create::Sharing;
 use crate::lifetime::device::Device;
-use crate::lifetime::device::DeviceLoss;
 use crate::lifetime::device::UserMapping;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
@@ -473,41 +474,6 @@ impl Kernel {
             }
         }
         self.wake_all(state);
-    }
-
-    /// After a reset of a device, sets every fence that the device could have signaled to its
-    /// maximum, so that no thread waits for it forever.
-    ///
-    /// WINDOWS: documented (`NoSignalMaxValueOnTdr`). That a device can signal exactly the fences
-    /// that were created for it is our reading.
-    pub(crate) fn reset_fences(&self, state: &mut KernelState, device: Id<Device>) {
-        let could = |sync_object: &SyncObject| {
-            let fence = matches!(sync_object.state, SyncValue::Monitored { .. });
-            fence
-                && sync_object.device == device
-                && !sync_object.no_signal
-                && !sync_object.no_tdr_signal
-        };
-        let all = state.sync.objects.iter().filter(|(_, it)| could(it));
-        let all: Vec<(Id<SyncObject>, u64)> =
-            all.map(|(number, it)| (number, it.maximum())).collect();
-        for (number, value) in all {
-            if let Some(it) = state.sync.objects.get_mut(number) {
-                it.state = SyncValue::Monitored { value };
-            }
-            self.sync_changed(state, number, "reset");
-        }
-        self.log.emit(device.subject(), || EventKind::FencesReset {});
-        self.resume_satisfied(state);
-    }
-
-    /// Simulates a reset of a device: the device is lost, and its fences get their maximum value.
-    /// Tests use this to observe the client's reaction.
-    pub fn simulate_reset(&self, process: ProcessId, device: Handle) -> Result<(), KernelError> {
-        let state = &mut *self.state.lock();
-        let number = state.resolve_handle::<Device>(process, Argument::Device, device)?;
-        self.device_lost(state, number, DeviceLoss::TimedOut);
-        Ok(())
     }
 
     /// Frees the mutexes that a destroyed context held.

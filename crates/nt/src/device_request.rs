@@ -7,6 +7,7 @@ use crate::executive::Executive;
 use flight::ExecutionContext;
 use std::fmt;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// A request of a driver to its device. [`fmt::Display`] says what the driver did, as the end of a
 /// sentence that begins with "after it".
@@ -59,11 +60,28 @@ impl DeviceRequest {
         if let Some(executive) = ExecutionContext::attached::<Executive>() {
             let mut last = executive.device_request.lock().unwrap_or_else(PoisonError::into_inner);
             *last = Some(self);
+            if self.is_access() {
+                executive.uses_device.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether the device could do something because of it, as to raise an interrupt later.
+    fn is_access(self) -> bool {
+        match self {
+            Self::Resources { .. } => false,
+            Self::Space { writes, space, .. } => writes || space.is_some(),
+            Self::Mapping { .. } | Self::Port { .. } | Self::Callback(_) => true,
         }
     }
 }
 
 impl Executive {
+    /// Whether the driver may have let its device begin something.
+    pub(crate) fn uses_device(&self) -> bool {
+        self.uses_device.load(Ordering::Relaxed)
+    }
+
     /// What the driver asked its device for last.
     pub fn last_device_request(&self) -> Option<DeviceRequest> {
         *self.device_request.lock().unwrap_or_else(PoisonError::into_inner)

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The keys of the registry that a driver reads.
@@ -100,6 +101,8 @@ pub struct Executive {
     handlers: Mutex<BTreeMap<String, Arc<dyn RequestHandler>>>,
     pub(crate) objects: Mutex<crate::io::IoObjects>,
     pub(crate) device_request: Mutex<Option<crate::DeviceRequest>>,
+    /// Whether one of the requests may have let the device begin something.
+    pub(crate) uses_device: AtomicBool,
     pub(crate) owned: crate::owned::Owned,
 }
 
@@ -129,6 +132,7 @@ impl Executive {
             handlers: Mutex::default(),
             objects: Mutex::default(),
             device_request: Mutex::default(),
+            uses_device: AtomicBool::new(false),
             owned: <_>::default(),
         };
         executive.fill_registry();

@@ -14,6 +14,7 @@
 #![expect(unsafe_code, reason = "maps memory")]
 
 use crate::ended_locks;
+use crate::image::CallStack;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -26,6 +27,9 @@ const PAGES: usize = RESERVED / PAGE;
 /// The inaccessible pages behind each block.
 const GAP: usize = 2;
 const RECORDS: usize = PAGES / (1 + GAP);
+/// The distance from a block that is near, however small the block is: the widest access of the
+/// processor.
+const NEAR: u64 = 64;
 /// The system allows about 65,000 mappings: each block adds two.
 const MAX_LIVE: usize = 16_384;
 /// Where the addresses are reserved, if they are free: a driver may keep addresses in data that a
@@ -37,6 +41,8 @@ const BASE: usize = 0x6400_0000_0000;
 pub enum Guard {
     /// Every block.
     Full,
+    /// Every block; a pool block ends at its inaccessible page, to 8 bytes.
+    Exact,
     /// One block of eight.
     Sampled,
     /// None.
@@ -48,7 +54,7 @@ impl Guard {
     /// Whether the block with this number is guarded.
     pub(crate) fn covers(self, number: u64) -> bool {
         match self {
-            Self::Full => true,
+            Self::Full | Self::Exact => true,
             Self::Sampled => number.is_multiple_of(8),
             Self::Off => false,
         }
@@ -76,10 +82,14 @@ pub enum BlockKind {
     StreamObject = 6,
     /// The memory of a client's lock that has ended; the tag is the number of its view.
     EndedLock = 7,
+    /// The only entry of a page-table update that repeats it.
+    RepeatedEntry = 8,
+    /// Not a block: an address among those of guarded memory, near to no block.
+    NoBlock = 9,
 }
 
 impl BlockKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Pool,
         Self::Arguments,
         Self::PrivateData,
@@ -88,6 +98,8 @@ impl BlockKind {
         Self::DmaBuffer,
         Self::StreamObject,
         Self::EndedLock,
+        Self::RepeatedEntry,
+        Self::NoBlock,
     ];
 }
 
@@ -106,8 +118,8 @@ pub(crate) struct Origin {
     pub(crate) kind: BlockKind,
     /// The tag of a pool block.
     pub(crate) tag: u32,
-    /// The return address of the call that allocated it.
-    pub(crate) allocated_by: u64,
+    /// The functions that allocated it.
+    pub(crate) allocated_by: CallStack,
     /// The number of the driver call that the block is passed to.
     pub(crate) call: u32,
 }
@@ -137,10 +149,26 @@ struct Record {
     bytes: AtomicU64,
     tag: AtomicU32,
     freed: AtomicU32,
-    allocated_by: AtomicU64,
-    freed_by: AtomicU64,
+    allocated_by: RecordedCalls,
+    freed_by: RecordedCalls,
     kind: AtomicU32,
     call: AtomicU32,
+}
+
+/// A [`CallStack`] in a record.
+#[derive(Default)]
+struct RecordedCalls([AtomicU32; CallStack::UNKNOWN.0.len()]);
+
+impl RecordedCalls {
+    fn store(&self, stack: CallStack) {
+        for (place, offset) in self.0.iter().zip(stack.0) {
+            place.store(offset, Ordering::Relaxed);
+        }
+    }
+
+    fn load(&self) -> CallStack {
+        CallStack(std::array::from_fn(|index| self.0[index].load(Ordering::Relaxed)))
+    }
 }
 
 /// The block that an access missed.
@@ -151,10 +179,10 @@ pub struct MissedBlock {
     pub start: u64,
     /// Its size.
     pub bytes: u64,
-    /// The return address of the call that allocated it.
-    pub allocated_by: u64,
-    /// The return address of the call that freed it.
-    pub freed_by: u64,
+    /// The functions that allocated it.
+    pub allocated_by: CallStack,
+    /// The functions that freed it.
+    pub freed_by: CallStack,
     /// Its tag.
     pub tag: u32,
     /// Not zero if it was freed; 2 for a lock that a destroy ended.
@@ -202,6 +230,11 @@ impl Arena {
         unsafe { arena.as_ref() }
     }
 
+    fn contains(&self, address: u64) -> bool {
+        let base = self.base as u64;
+        (base..base + RESERVED as u64).contains(&address)
+    }
+
     fn record_of_page(&self, page: usize) -> Option<&'static Record> {
         let number = self.owners.get(page)?.load(Ordering::Acquire).checked_sub(1)?;
         self.records.get(number as usize)
@@ -226,7 +259,7 @@ impl GuardedBlock {
         if block.protect(libc::PROT_READ | libc::PROT_WRITE) {
             return Some(block);
         }
-        block.free(0);
+        block.free(CallStack::UNKNOWN);
         None
     }
 
@@ -256,7 +289,7 @@ impl GuardedBlock {
         it.start.store(start as u64, Ordering::Relaxed);
         it.bytes.store(bytes as u64, Ordering::Relaxed);
         it.tag.store(origin.tag, Ordering::Relaxed);
-        it.allocated_by.store(origin.allocated_by, Ordering::Relaxed);
+        it.allocated_by.store(origin.allocated_by);
         it.kind.store(origin.kind as u32, Ordering::Relaxed);
         it.call.store(origin.call, Ordering::Relaxed);
         let number = u32::try_from(record + 1).ok()?;
@@ -284,7 +317,7 @@ impl GuardedBlock {
     }
 
     /// Makes it inaccessible, for as long as the process runs.
-    pub(crate) fn free(&self, freed_by: u64) {
+    pub(crate) fn free(&self, freed_by: CallStack) {
         let pages = self.pages();
         self.protect(libc::PROT_NONE);
         let at = ptr::with_exposed_provenance_mut(pages.start);
@@ -294,10 +327,10 @@ impl GuardedBlock {
     }
 
     /// Records that it is freed: its owner has made its addresses inaccessible.
-    pub(crate) fn mark_freed(&self, freed_by: u64) {
+    pub(crate) fn mark_freed(&self, freed_by: CallStack) {
         let Some(arena) = Arena::existing() else { return };
         let it = &arena.records[self.record];
-        it.freed_by.store(freed_by, Ordering::Relaxed);
+        it.freed_by.store(freed_by);
         it.freed.store(1, Ordering::Release);
         let mut used = arena.used.lock().unwrap_or_else(PoisonError::into_inner);
         used.live = used.live.saturating_sub(1);
@@ -316,8 +349,8 @@ impl MissedBlock {
     pub(crate) const NONE: Self = Self {
         start: 0,
         bytes: 0,
-        allocated_by: 0,
-        freed_by: 0,
+        allocated_by: CallStack::UNKNOWN,
+        freed_by: CallStack::UNKNOWN,
         tag: 0,
         freed: 0,
         kind: 0,
@@ -344,18 +377,54 @@ impl MissedBlock {
         ))
     }
 
-    /// The block at an address, or nearest to it; or the lock that has ended there.
-    pub(crate) fn near(address: u64) -> Option<Self> {
-        Self::near_guarded(address).or_else(|| {
-            let lock = ended_locks::find(address)?;
-            Some(Self {
-                start: lock.start,
-                bytes: lock.bytes,
-                tag: lock.view,
-                freed: if lock.destroyed { 2 } else { 1 },
-                kind: BlockKind::EndedLock as u32,
-                ..Self::NONE
-            })
+    /// The block that an access missed, whose operand was made from these pointers; or the lock that
+    /// has ended there.
+    ///
+    /// It is the block that contains the address, or else one of the pointers. A block that is only
+    /// the nearest one was missed if it is no farther than its own length, at least [`NEAR`] and at
+    /// most a page: an index is wrong by that much. A farther address says nothing about a block.
+    pub(crate) fn of(address: u64, pointers: [u64; 2]) -> Option<Self> {
+        if !Arena::existing().is_some_and(|arena| arena.contains(address)) {
+            return Self::ended_lock(address);
+        }
+        let nearest = Self::near_guarded(address);
+        if let Some(block) = nearest
+            && (block.contains(address) || block.freed == 0 && block.has_in_pages(address))
+        {
+            return nearest;
+        }
+        let containing =
+            |pointer| Self::near_guarded(pointer).filter(|block: &Self| block.contains(pointer));
+        let is_near = |block: &Self| {
+            let reach = block.bytes.clamp(NEAR, PAGE as u64);
+            block.start.saturating_sub(address) <= reach
+                && address.saturating_sub(block.start + block.bytes) < reach
+        };
+        let missed = pointers.into_iter().find_map(containing).or(nearest.filter(is_near));
+        Some(missed.unwrap_or(Self { kind: BlockKind::NoBlock as u32, ..Self::NONE }))
+    }
+
+    /// Whether an address is in it.
+    fn contains(&self, address: u64) -> bool {
+        (self.start..self.start + self.bytes).contains(&address)
+    }
+
+    /// Whether an address is in its pages.
+    fn has_in_pages(&self, address: u64) -> bool {
+        let page = PAGE as u64;
+        (self.start / page..(self.start + self.bytes).div_ceil(page)).contains(&(address / page))
+    }
+
+    /// The lock that has ended at an address.
+    fn ended_lock(address: u64) -> Option<Self> {
+        let lock = ended_locks::find(address)?;
+        Some(Self {
+            start: lock.start,
+            bytes: lock.bytes,
+            tag: lock.view,
+            freed: if lock.destroyed { 2 } else { 1 },
+            kind: BlockKind::EndedLock as u32,
+            ..Self::NONE
         })
     }
 
@@ -387,8 +456,8 @@ impl MissedBlock {
             bytes: record.bytes.load(Ordering::Relaxed),
             tag: record.tag.load(Ordering::Relaxed),
             freed: record.freed.load(Ordering::Relaxed),
-            allocated_by: record.allocated_by.load(Ordering::Relaxed),
-            freed_by: record.freed_by.load(Ordering::Relaxed),
+            allocated_by: record.allocated_by.load(),
+            freed_by: record.freed_by.load(),
             kind: record.kind.load(Ordering::Relaxed),
             call: record.call.load(Ordering::Relaxed),
         })
@@ -404,14 +473,14 @@ mod tests {
         for bytes in [1, 15, 16, 60, 4095, 4096, 4097, 10_000] {
             let at_start = GuardedBlock::new(bytes, Placement::Start, Origin::default()).unwrap();
             assert_eq!(at_start.start() % PAGE, 0, "{bytes}");
-            at_start.free(0);
+            at_start.free(CallStack::UNKNOWN);
             for alignment in [1, 8, 16] {
                 let placement = Placement::End(alignment);
                 let at_end = GuardedBlock::new(bytes, placement, Origin::default()).unwrap();
                 assert_eq!(at_end.start() % alignment, 0, "{bytes}");
                 let behind = at_end.start() + bytes.next_multiple_of(alignment);
                 assert_eq!(behind % PAGE, 0, "{bytes}");
-                at_end.free(0);
+                at_end.free(CallStack::UNKNOWN);
             }
         }
     }
@@ -419,19 +488,42 @@ mod tests {
     #[test]
     fn an_address_leads_to_its_block() {
         let kind = BlockKind::PrivateData;
-        let origin = Origin { kind, tag: 0x6e75_7457, allocated_by: 0x1000, call: 3 };
+        let (allocated_by, freed_by) = (CallStack([0x1000, 0x1100, 0, 0]), CallStack([1, 2, 3, 4]));
+        let origin = Origin { kind, tag: 0x6e75_7457, allocated_by, call: 3 };
         let block = GuardedBlock::new(64, Placement::End(16), origin).unwrap();
         let start = block.start() as u64;
-        for address in [start, start + 63, start + 64, start + 200] {
-            let near = MissedBlock::near(address).unwrap();
+        for address in [start, start + 63, start + 64, start + 127] {
+            let near = MissedBlock::of(address, [0; 2]).unwrap();
             assert_eq!((near.start, near.bytes, near.tag), (start, 64, 0x6e75_7457));
-            assert_eq!((near.allocated_by, near.freed), (0x1000, 0));
+            assert_eq!((near.allocated_by, near.freed), (allocated_by, 0));
             assert_eq!((near.kind(), near.call), (kind, 3));
         }
         block.set_call(4);
-        block.free(0x2000);
-        let near = MissedBlock::near(start + 8).unwrap();
-        assert_eq!((near.freed, near.freed_by, near.call), (1, 0x2000, 4));
-        assert_eq!(MissedBlock::near(8), None);
+        block.free(freed_by);
+        let near = MissedBlock::of(start + 8, [0; 2]).unwrap();
+        assert_eq!((near.freed, near.freed_by, near.call), (1, freed_by, 4));
+        assert_eq!(MissedBlock::of(8, [0; 2]), None);
+    }
+
+    /// Nothing is known of a far address, unless it was made from a pointer to a block.
+    #[test]
+    fn a_far_address_leads_to_the_block_of_its_pointer() {
+        let block = GuardedBlock::new(4, Placement::End(16), Origin::default()).unwrap();
+        let start = block.start() as u64;
+        let found = |address: u64, pointers| {
+            let found = MissedBlock::of(address, pointers).unwrap();
+            (found.kind(), found.start)
+        };
+        let (own, none) = ((BlockKind::Pool, start), (BlockKind::NoBlock, 0));
+        assert_eq!(found(start + 67, [0; 2]), own);
+        // Other tests have no block in these pages.
+        for far in [start + 3868, start - 3868 - 4096] {
+            assert_eq!(found(far, [0, far]), none, "{far:#x}");
+            assert_eq!(found(far, [0, start + 3]), own, "{far:#x}");
+            assert_eq!(found(far, [start + 4, 0]), none, "{far:#x}");
+        }
+        block.free(CallStack::UNKNOWN);
+        assert_eq!((found(start, [0; 2]), found(start - 3868, [0; 2])), (own, none));
+        assert_eq!(found(start - 3868, [start, 0]), own);
     }
 }

@@ -44,7 +44,7 @@ mod unwind_tests;
 mod user_memory;
 mod watchdog;
 
-pub use call_place::{CODE, ImportCall, ThreadFrames};
+pub use call_place::{CODE, CallStack, ImportCall, ThreadFrames};
 pub(crate) use call_place::{place, with_other_thread};
 pub use channel::{Channel, Number, text_file};
 pub use crash::{ABANDONED, CrashKind, CrashRecord, FRAMES};

@@ -11,7 +11,7 @@
 #![expect(unsafe_code, reason = "owns the raw memory of a driver")]
 
 use crate::guard::GuardedBlock;
-use crate::image::sanitizer;
+use crate::image::{CallStack, sanitizer};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
 use std::ptr;
@@ -137,10 +137,17 @@ impl Memory {
     /// The byte next to the block that was written to: the nearest one before it, or else behind
     /// it.
     pub(crate) fn damaged_slack(&self) -> Option<OutsideByte> {
+        self.damaged_slack_within(usize::MAX)
+    }
+
+    /// As [`Memory::damaged_slack`], at most this many bytes from the block.
+    pub(crate) fn damaged_slack_within(&self, limit: usize) -> Option<OutsideByte> {
         if matches!(self.backing, Backing::Inaccessible) {
             return None;
         }
-        let [before, behind] = self.slack();
+        let [mut before, mut behind] = self.slack();
+        before.start = before.start.max(before.end.saturating_sub(limit));
+        behind.end = behind.end.min(behind.start.saturating_add(limit));
         let damaged = |address: &usize| {
             let at: *const u8 = ptr::with_exposed_provenance(*address);
             // SAFETY: The address is in `whole`, by invariant 1. The read is volatile because the
@@ -158,7 +165,7 @@ impl Memory {
 
     /// Makes the memory useless to a driver that has freed it: inaccessible if it is guarded, else
     /// filled with `byte`.
-    pub(crate) fn retire(&mut self, byte: u8, freed_by: u64) {
+    pub(crate) fn retire(&mut self, byte: u8, freed_by: CallStack) {
         match std::mem::replace(&mut self.backing, Backing::Inaccessible) {
             Backing::Guarded(block) => block.free(freed_by),
             heap => {
@@ -251,7 +258,7 @@ impl Drop for Memory {
                 // only here.
                 unsafe { dealloc(start, *layout) };
             }
-            Backing::Guarded(block) => block.free(0),
+            Backing::Guarded(block) => block.free(CallStack::UNKNOWN),
             Backing::Inaccessible => (),
         }
     }
@@ -270,6 +277,7 @@ mod tests {
             let filled = Memory::new(bytes, InitialContents::Filled(0xCD)).unwrap();
             assert_eq!(filled.first_byte_not(0xCD), None, "{bytes}");
             assert_eq!((zeroed.size(), zeroed.damaged_slack()), (bytes, None));
+            assert_eq!(zeroed.damaged_slack_within(16), None);
         }
     }
 
@@ -292,7 +300,7 @@ mod tests {
             write(memory.address() - 4);
             let before = OutsideByte { distance: 4, before: true };
             assert_eq!(memory.damaged_slack(), Some(before));
-            memory.retire(0xDD, 0);
+            memory.retire(0xDD, CallStack::UNKNOWN);
             assert!([None, Some(0)].contains(&memory.first_byte_not(0)));
         }
     }

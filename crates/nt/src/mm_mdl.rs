@@ -22,7 +22,7 @@ use crate::owned::{self, OwnedKind};
 use crate::status::{STATUS_ACCESS_VIOLATION, STATUS_SUCCESS};
 use crate::{Executive, ex};
 use abi::{BOOLEAN, NTSTATUS, PIRP, PVOID};
-use flight::Run;
+use flight::{CallGuard, Run};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 import_rows! {
@@ -368,6 +368,10 @@ pub unsafe extern "win64-unwind" fn MmMapLockedPagesSpecifyCache(
         list.0.write(mdl::MAPPED_SYSTEM_VA, address);
         let partial = if list.flags() & PARTIAL == 0 { 0 } else { PARTIAL_HAS_BEEN_MAPPED };
         list.change_flags(MAPPED_TO_SYSTEM_VA | partial, 0);
+    } else if CallGuard::current().is_none_or(|call| call.process.is_none()) {
+        // WINDOWS: the mapping is in the current process. A mapping in the process of a client ends
+        // with that process (our reading), so it is not counted.
+        owned::add(OwnedKind::UserMapping, address);
     }
     with_exposed_provenance_mut(address)
 }
@@ -378,6 +382,7 @@ pub unsafe extern "win64-unwind" fn MmUnmapLockedPages(address: PVOID, list: PVO
     judge_irql(NAME);
     // SAFETY: The caller's contract.
     let list = Mdl(unsafe { DriverMemory::at(list) });
+    owned::remove(OwnedKind::UserMapping, address.addr());
     guarded((), || list.unmap(NAME, address.addr()));
 }
 

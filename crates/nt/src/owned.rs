@@ -23,6 +23,9 @@ pub enum OwnedKind {
     LookasideList,
     /// A mapping of physical addresses (`MmMapIoSpace`).
     Mapping,
+    /// A mapping of locked pages for user mode (`MmMapLockedPagesSpecifyCache`). A list can have
+    /// several, at the same address.
+    UserMapping,
     /// A memory descriptor list with locked pages (`MmProbeAndLockPages`).
     LockedPages,
     /// A work item (`IoAllocateWorkItem`), queued or not.
@@ -140,7 +143,7 @@ pub(crate) fn add(kind: OwnedKind, key: usize) {
         let origin = executive.owned.next_origin();
         let mut things = executive.owned.things();
         let origins = things.by_key.entry((kind, key)).or_default();
-        if kind != OwnedKind::Reference {
+        if !matches!(kind, OwnedKind::Reference | OwnedKind::UserMapping) {
             origins.clear(); // The address is used again.
         }
         origins.push(origin);

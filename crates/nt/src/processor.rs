@@ -22,7 +22,9 @@ use crate::ke_irql::{DEVICE_LEVEL, DISPATCH_LEVEL, KIRQL, PASSIVE_LEVEL};
 use crate::pool::Pool;
 use crate::raised_time::{self, RaisedTime};
 use crate::waits::{current_call, log_misuse};
-use flight::{Attachment, AttachmentGuard, Component, ExecutionContext, Host, Irql, Log, RuleId};
+use flight::{
+    Attachment, AttachmentGuard, Component, ExecutionContext, Host, Irql, Log, RuleId, RunningCall,
+};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -76,8 +78,8 @@ impl ExitState {
         self.control.map(|change| change.breach("the driver"))
     }
 
-    /// The sentence on code that returned at another IRQL or with a spin lock.
-    pub fn breach(&self) -> Option<String> {
+    /// The sentence on a function that returned at another IRQL or with a spin lock.
+    pub fn breach(&self, function: &str) -> Option<String> {
         let (entered, left) = (number_of(self.entered), self.irql);
         let locks = match self.locks {
             0 => String::new(),
@@ -86,10 +88,10 @@ impl ExitState {
         };
         (entered != left || self.locks > 0).then(|| {
             format!(
-                "the driver was entered at {} and returned at {}{locks}: it returns at the IRQL of \
-                 its entry, without a spin lock",
-                irql_name(entered),
+                "{function} returned at {}{locks} and was entered at {}: it must return at the IRQL \
+                 of its entry, without a spin lock",
                 irql_name(left),
+                irql_name(entered),
             )
         })
     }
@@ -152,13 +154,21 @@ pub(crate) fn run_with_control_state<R>(body: impl FnOnce() -> R) -> R {
 /// Entry rules: a driver returns at the IRQL at which it was called, without a spin lock, and with
 /// the control state of the processor as it was.
 pub fn judge_exit(log: &Log, place: &'static str, left: &ExitState) {
-    judge_breaches(log, place, left.breach(), left.control_breach());
+    judge_breaches(log, place, left.breach(&running_function(log)), left.control_breach());
 }
 
 /// As [`judge_exit`] for a routine of the driver that is not a DDI.
 pub(crate) fn judge_routine_exit(log: &Log, routine: &'static str, left: &ExitState) {
     let named = |breach: Option<String>| breach.map(|breach| format!("{routine}: {breach}"));
-    judge_breaches(log, routine, named(left.breach()), named(left.control_breach()));
+    let level = left.breach("the driver");
+    judge_breaches(log, routine, named(level), named(left.control_breach()));
+}
+
+/// The function of the driver that this thread runs, and where it is, for a sentence.
+fn running_function(log: &Log) -> String {
+    let Some(call) = RunningCall::current() else { return "the driver".to_owned() };
+    let function = log.describe_entry(call.name);
+    if function == call.name { function } else { function + "," }
 }
 
 fn judge_breaches(log: &Log, place: &'static str, level: Option<String>, control: Option<String>) {
@@ -444,13 +454,11 @@ mod tests {
         fly(|host, log, _| {
             let ((), left) = run_driver(host, log, || _ = set_number("a test", 1));
             assert_eq!((left.level, left.irql), (Irql::Passive, 1));
-            let breach = left.breach().unwrap();
-            assert!(
-                breach.contains("at PASSIVE_LEVEL and returned at APC_LEVEL: it returns"),
-                "{breach}"
-            );
+            let breach = left.breach("the driver").unwrap();
+            let expected = "the driver returned at APC_LEVEL and was entered at PASSIVE_LEVEL: ";
+            assert!(breach.starts_with(expected), "{breach}");
             let ((), left) = run_driver(host, log, || ());
-            assert_eq!(left.breach(), None);
+            assert_eq!(left.breach("the driver"), None);
         });
     }
 
@@ -463,7 +471,7 @@ mod tests {
             };
             let ((), left) = run_driver(host, log, leaves);
             assert_eq!((left.level, left.locks, host.irql()), (Irql::Dispatch, 1, Irql::Passive));
-            let breach = left.breach().unwrap();
+            let breach = left.breach("the driver").unwrap();
             assert!(breach.contains("returned at DISPATCH_LEVEL with a spin lock"), "{breach}");
             // The lock was released, so this does not hang.
             let ((), left) = run_driver(host, log, || {

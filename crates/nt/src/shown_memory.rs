@@ -19,6 +19,7 @@ static GUARD: AtomicU64 = AtomicU64::new(OFF);
 const OFF: u64 = 0;
 const FULL: u64 = 1;
 const SAMPLED: u64 = 2;
+const EXACT: u64 = 3;
 
 /// The seed of the flight.
 static SEED: AtomicU64 = AtomicU64::new(0);
@@ -33,6 +34,7 @@ pub fn guard_memory(guard: Guard, seed: u64) {
     NEXT.store(seed % 1024, Ordering::Relaxed);
     let guard = match guard {
         Guard::Full => FULL,
+        Guard::Exact => EXACT,
         Guard::Sampled => SAMPLED,
         Guard::Off => OFF,
     };
@@ -53,6 +55,7 @@ pub(crate) fn setting() -> (Guard, u64) {
 fn guard() -> Guard {
     match GUARD.load(Ordering::Relaxed) {
         FULL => Guard::Full,
+        EXACT => Guard::Exact,
         SAMPLED => Guard::Sampled,
         _ => Guard::Off,
     }
@@ -93,14 +96,14 @@ pub(crate) fn count_unguarded() {
 pub struct ShownMemory(Memory);
 
 impl ShownMemory {
-    /// A block of zero bytes whose end or start touches an inaccessible page, by turns. Its start
-    /// is aligned to 8 bytes, that of a structure of streaming to 16. `None` if it is not to be
-    /// guarded, or has no bytes.
+    /// A block of zero bytes whose end or start touches an inaccessible page, by turns; of an entry
+    /// to repeat it is the end. Its start is aligned to 8 bytes, that of a structure of streaming
+    /// to 16. `None` if it is not to be guarded, or has no bytes.
     pub fn zeroed(bytes: usize, kind: BlockKind) -> Option<Self> {
         let alignment = if kind == BlockKind::StreamObject { 16 } else { 8 };
         // A sequence without a period: calls that pass the same blocks each time take turns, too.
         let place = |number: u64| {
-            let at_end = number.count_ones().is_multiple_of(2);
+            let at_end = number.count_ones().is_multiple_of(2) || kind == BlockKind::RepeatedEntry;
             if at_end { Placement::End(alignment) } else { Placement::Start }
         };
         Self::placed(bytes, kind, place)

@@ -10,12 +10,14 @@ use crate::abandon::{self, Abandoned};
 use crate::clock;
 use crate::dispatcher::{ObjectKind, ObjectMemory};
 use crate::entry::{judge_at_most, judge_irql};
+use crate::executive::Executive;
 use crate::held_locks::{self, HeldLock, LockKind};
 use crate::image::{self, DriverWaits};
 use crate::ke_irql::APC_LEVEL;
 use crate::processor::{self, current, level};
 use flight::{
-    At, CallGuard, Component, EventKind, Host, Irql, Kind, Log, RunningCall, WaitResult, WaitToken,
+    At, CallGuard, Component, EventKind, ExecutionContext, Host, Irql, Kind, Log, RunningCall,
+    WaitResult, WaitToken,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -150,7 +152,7 @@ pub(crate) fn wait(
     let mut waited = false;
     loop {
         count_turn(&log, name);
-        let token = match attempt(objects, all, thread, timeout == Timeout::Poll) {
+        let token = match attempt(objects, all, thread, timeout) {
             Ok((index, by)) => {
                 let consumed = if all { objects } else { &objects[index..=index] };
                 remember_mutexes(name, consumed);
@@ -173,7 +175,12 @@ pub(crate) fn wait(
                 return WaitEnd::TimedOut;
             }
             Some(WaitResult::HostEnded) if abandon::is_possible() => return WaitEnd::HostEnded,
-            Some(WaitResult::Stuck(_) | WaitResult::HostEnded) => {
+            Some(WaitResult::Stuck(graph)) => {
+                log_wait(&log, name, "stuck");
+                report_endless(&log, name, token.why(), &graph);
+                return WaitEnd::Failed;
+            }
+            Some(WaitResult::HostEnded) => {
                 log_wait(&log, name, "stuck");
                 return WaitEnd::Failed;
             }
@@ -222,6 +229,25 @@ pub(crate) fn leave_if_over(end: WaitEnd) {
     }
 }
 
+/// Reports a wait that nothing can end, which may end the flight. Without a model of the device, a
+/// driver that has used its device may wait for its interrupt: that is not judged.
+///
+/// WINDOWS: the call never returns (documented: a wait without a timeout lasts until the object is
+/// signalled). That this is the driver's fault is our reading.
+fn report_endless(log: &Log, name: &'static str, object: &str, graph: &str) {
+    let executive = ExecutionContext::attached::<Executive>();
+    if image::hosts_image() && executive.is_some_and(|it| it.uses_device()) {
+        let device = format!("the device that {name} waits for");
+        log.emit(current_call(), || EventKind::EntryMissing { name: device.into() });
+        return;
+    }
+    log.note_endless_wait(format!(
+        "{} never returns: it waits for {object}, and nothing that could end the wait is left to \
+         run ({graph})",
+        call_of(name)
+    ));
+}
+
 /// Counts a wait of the driver on this thread, which may end a flight that does not end.
 fn count_turn(log: &Log, import: &'static str) {
     log.count_turn(Component::Driver, || call_of(import));
@@ -251,7 +277,7 @@ fn attempt(
     objects: &[ObjectMemory],
     all: bool,
     thread: usize,
-    poll: bool,
+    timeout: Timeout,
 ) -> Result<(usize, Irql), Option<WaitToken>> {
     let mut waiters = waiters();
     let signalled = |object: &ObjectMemory| is_signalled(*object, thread);
@@ -268,13 +294,15 @@ fn attempt(
         let by = waiters.get(&objects[index].address()).map(|known| known.set_level);
         return Ok((index, by.unwrap_or(Irql::Passive)));
     }
-    if poll {
-        return Err(None);
-    }
-    let token = WaitToken::new(match objects {
+    let why = match objects {
         [object] => object.kind().map_or("an object of the driver's", ObjectKind::name),
         _ => "objects of the driver's",
-    });
+    };
+    let token = match timeout {
+        Timeout::Poll => return Err(None),
+        Timeout::Until(_) => WaitToken::new(why),
+        Timeout::Never => WaitToken::for_driver(why),
+    };
     for object in objects {
         waiters.entry(object.address()).or_default().tokens.push(token.clone());
     }

@@ -53,6 +53,11 @@ const HANDLES: &[KindRow] = &[(OwnedKind::Handle, "open handle", "open handles")
 const OTHERS: &[KindRow] = &[
     (OwnedKind::LookasideList, "lookaside list", "lookaside lists"),
     (OwnedKind::Mapping, "mapping of MmMapIoSpace", "mappings of MmMapIoSpace"),
+    (
+        OwnedKind::UserMapping,
+        "user-mode mapping of MmMapLockedPagesSpecifyCache",
+        "user-mode mappings of MmMapLockedPagesSpecifyCache",
+    ),
     (OwnedKind::LockedPages, "MDL with locked pages", "MDLs with locked pages"),
     (OwnedKind::WorkItem, "work item of IoAllocateWorkItem", "work items of IoAllocateWorkItem"),
     (OwnedKind::Timer, "timer of ExAllocateTimer", "timers of ExAllocateTimer"),

@@ -19,6 +19,7 @@ use flight::{Ram, Run};
 use kernel::miniport::{DriverError, DriverResult};
 use kernel::mmu::{EntryCopy, PageTableEntry, TableAddress, TableUpdate};
 use kernel::operation::{Operation, PAGE};
+use nt::BlockKind;
 use std::ptr;
 use std::sync::Arc;
 
@@ -146,8 +147,8 @@ fn update(
 /// The maximum number of guard bytes behind a repeated entry.
 const MAX_GUARD: usize = 1 << 16;
 
-/// The entries as bytes. A guard follows an entry that is to be repeated: a driver that reads
-/// beyond the entry finds an invalid page.
+/// The entries as bytes. Behind an entry that is to be repeated is an inaccessible page if memory
+/// is guarded, else guard bytes: a driver that reads beyond the entry finds an invalid page.
 pub(crate) fn entry_bytes(it: &TableUpdate<'_>) -> DriverResult<PrivateData> {
     let given = if it.repeat { it.entries.get(..1) } else { Some(it.entries) };
     let bytes = given.unwrap_or_default().iter().map(page_table_entry).flat_map(|raw| {
@@ -156,6 +157,9 @@ pub(crate) fn entry_bytes(it: &TableUpdate<'_>) -> DriverResult<PrivateData> {
     });
     let mut bytes = bytes.collect::<Vec<u8>>();
     if it.repeat {
+        if let Some(entry) = PrivateData::guarded(&bytes, BlockKind::RepeatedEntry) {
+            return Ok(entry);
+        }
         let all = (it.count as usize).saturating_mul(size_of::<DXGK_PTE>());
         bytes.resize(all.clamp(bytes.len(), MAX_GUARD), GUARD);
     }

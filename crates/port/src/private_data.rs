@@ -49,10 +49,16 @@ impl PrivateData {
         Self::of_kind(bytes, BlockKind::List)
     }
 
+    /// A copy of these bytes in guarded memory. `None` if it is not to be guarded.
+    pub(crate) fn guarded(bytes: &[u8], kind: BlockKind) -> Option<Self> {
+        let size = count(bytes.len()).ok()?;
+        Some(Self { memory: Storage::Guarded(ShownMemory::copy(bytes, kind)?), size })
+    }
+
     fn of_kind(bytes: &[u8], kind: BlockKind) -> DriverResult<Self> {
         let size = count(bytes.len())?;
-        if let Some(memory) = ShownMemory::copy(bytes, kind) {
-            return Ok(Self { memory: Storage::Guarded(memory), size });
+        if let Some(data) = Self::guarded(bytes, kind) {
+            return Ok(data);
         }
         let guard = || std::iter::repeat_n(word(&[]), GUARD_WORDS);
         let words = guard().chain(bytes.chunks(8).map(word)).chain(guard()).collect();

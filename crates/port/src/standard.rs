@@ -63,7 +63,7 @@ impl TableDriver {
         let surface = shown_surface.into_values();
         if !filled {
             let broken = (surface != [described]).then(|| {
-                "queried for sizes only, the driver changed the description of the surface"
+                "the driver changed the description of the surface in a call that asks for sizes only"
                     .to_owned()
             });
             let (services, rule) = (door.services(), RuleId::KMD_STD_002);

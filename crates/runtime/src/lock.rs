@@ -190,7 +190,7 @@ impl Device {
         self.0.judge(RuleId::UMD_LOCK_001, NAME, broken);
         let odd = answer == D3DDDIERR_WASSTILLDRAWING && !request.do_not_wait;
         let broken = odd.then(|| {
-            "it returns D3DDDIERR_WASSTILLDRAWING, but DoNotWait is clear: it must wait".to_owned()
+            "pfnLock returned D3DDDIERR_WASSTILLDRAWING, but DoNotWait is clear: pfnLock must wait".to_owned()
         });
         self.0.judge(RuleId::UMD_LOCK_008, NAME, broken);
         check_result(answer)?;

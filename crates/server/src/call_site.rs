@@ -17,7 +17,14 @@ pub struct CallSite {
     /// The entry point.
     pub call: &'static str,
     caller: Caller,
+    /// Where the call returns to: tells two places of a process apart. Zero if it is not known.
+    return_address: usize,
 }
+
+/// What tells two call sites apart without their symbols: the return address, and the process if it
+/// is another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct CallSiteKey(usize, Option<Arc<str>>);
 
 /// The caller.
 #[derive(Debug)]
@@ -30,14 +37,22 @@ enum Caller {
 }
 
 impl CallSite {
-    /// The current call.
-    pub fn here(call: &'static str) -> Self {
-        Self { call, caller: Caller::Stack(Backtrace::force_capture()) }
+    /// The current call, which returns to this address.
+    pub fn here(call: &'static str, return_address: usize) -> Self {
+        Self { call, caller: Caller::Stack(Backtrace::force_capture()), return_address }
     }
 
     /// A call of another process.
     pub fn of_process(call: &'static str, process: &Arc<str>) -> Self {
-        Self { call, caller: Caller::Process(process.clone()) }
+        Self { call, caller: Caller::Process(process.clone()), return_address: 0 }
+    }
+
+    pub(crate) fn key(&self) -> CallSiteKey {
+        let process = match &self.caller {
+            Caller::Stack(_) => None,
+            Caller::Process(process) => Some(process.clone()),
+        };
+        CallSiteKey(self.return_address, process)
     }
 
     /// The callers as text, the one that called the entry point first. Never empty.

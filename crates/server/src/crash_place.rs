@@ -1,10 +1,10 @@
 //! Where driver code was when it ended its process: names of addresses, and the call stack.
 
 use crate::driver_file::OpenedFile;
-use flight::Component;
+use flight::{Callers, Component};
 use nt::image::{
-    CODE, Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place, Section,
-    places_in_shared_object, walk_stack,
+    CODE, CallStack, Channel, CrashKind, CrashRecord, FRAMES, MappedObjects, Number, Place,
+    Section, places_in_shared_object, walk_stack,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -248,27 +248,47 @@ impl<'a> Places<'a> {
     }
 }
 
-/// The frames of offsets in the code of a driver's file.
+/// The frames of offsets in the code of a driver's file, those of inlined functions included.
 pub fn frames_of_file(file: &OpenedFile, offsets: &[u64]) -> Vec<StackFrame> {
+    frames_at(file, offsets).into_iter().flatten().collect()
+}
+
+/// For each offset in the code of a driver's file, its frame and those that it is inlined in.
+fn frames_at(file: &OpenedFile, offsets: &[u64]) -> Vec<Vec<StackFrame>> {
     let rva = |offset: &u64| u32::try_from(*offset).unwrap_or(u32::MAX);
     let rvas: Vec<u32> = offsets.iter().map(rva).collect();
     let places =
         file.symbols().map_or_else(|_| vec![None; rvas.len()], |known| known.places(&rvas));
-    let frame = |(offset, place): (&u64, _)| frame(name_of(file.path()), *offset, place);
-    offsets.iter().zip(places).map(frame).collect()
+    let frames = |(offset, place): (&u64, Option<Place>)| {
+        let frame = |place| frame(name_of(file.path()), *offset, place);
+        let Some(place) = place else { return vec![frame(None)] };
+        place.with_outer().map(|place| frame(Some(place.clone()))).collect()
+    };
+    offsets.iter().zip(places).map(frames).collect()
+}
+
+/// Frames in a sentence, the innermost first.
+fn as_callers(frames: &[StackFrame]) -> String {
+    let frames: Vec<String> = frames.iter().map(ToString::to_string).collect();
+    frames.join(Callers::BETWEEN)
 }
 
 /// The text with each offset in the code of a driver's file ([`CODE`]) as function and line.
 pub fn name_code(file: &OpenedFile, text: &str) -> String {
     let mut parts = text.split(CODE);
     let mut named = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
+    let offset = |part: &str| {
         let end = part.find(|next: char| !next.is_ascii_hexdigit()).unwrap_or(part.len());
-        let offset = u64::from_str_radix(&part[..end], 16).unwrap_or(0);
-        for frame in frames_of_file(file, &[offset]) {
-            named += &frame.to_string();
-        }
-        named += &part[end..];
+        (u64::from_str_radix(&part[..end], 16).unwrap_or(0), end)
+    };
+    let parts: Vec<&str> = parts.collect();
+    if parts.is_empty() {
+        return named; // Symbols are not read for it.
+    }
+    let offsets: Vec<u64> = parts.iter().map(|part| offset(part).0).collect();
+    for (part, frames) in parts.into_iter().zip(frames_at(file, &offsets)) {
+        named += &as_callers(&frames);
+        named += &part[offset(part).1..];
     }
     named
 }
@@ -293,6 +313,13 @@ impl<'a> Places<'a> {
     pub fn caller(&self, returns_to: u64) -> Option<String> {
         let address = returns_to.checked_sub(1).filter(|address| self.is_in_driver(*address))?;
         self.frames(&[address]).first().map(ToString::to_string)
+    }
+
+    /// The two innermost functions of a call stack. `None` if it is not known.
+    pub(crate) fn callers(&self, stack: CallStack) -> Option<String> {
+        let offsets: Vec<u64> = stack.offsets().take(2).collect();
+        let frames = frames_of_file(self.file.filter(|_| !offsets.is_empty())?, &offsets);
+        Some(as_callers(&frames[..2.min(frames.len())]))
     }
 
     /// The last import that the thread called, and the place of the call.
@@ -347,7 +374,7 @@ mod tests {
     #[test]
     fn functions_of_this_program_are_told_apart_by_their_crate() {
         let owner = |function: &str| {
-            let place = Place { function: function.to_owned(), line: None };
+            let place = Place::new(function.to_owned(), None);
             code_owner(&frame("test".to_owned(), 0, Some(place)))
         };
         assert_eq!(owner("my_driver::gpu::start"), CodeOwner::Driver);

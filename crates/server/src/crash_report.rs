@@ -238,6 +238,9 @@ fn access(record: &CrashRecord, places: &Places<'_>, section: Option<&Section>) 
         _ if record.error & 2 != 0 || (non_canonical && record.writes_memory()) => "wrote to",
         _ => "read from",
     };
+    if record.block.kind() == BlockKind::NoBlock {
+        return format!("{verb} unallocated memory, far from every block,");
+    }
     let address = accessed.unwrap_or(record.address);
     let note = match address_note(address, section) {
         note if note.is_empty() && is_data_fetch(record) => ", which is data,".to_owned(),

@@ -1,6 +1,6 @@
 //! Faults of drivers that fly in this process, or that a server in it has.
 
-use crate::crash_place::Places;
+use crate::crash_place::{Places, name_code};
 use crate::crash_report::{DRIVER_ENTRY, OUTSIDE_OF_CALLS, event_of, judge_record};
 use crate::driver_file::OpenedFile;
 use crate::forced_end::{self, DriverFault};
@@ -28,6 +28,14 @@ pub fn set_file(file: &'static OpenedFile) {
 /// A fault in code of this file is one of a user-mode driver.
 pub fn set_umd(path: &Path) {
     _ = std::fs::canonicalize(path).map(|path| UMD.set(path));
+}
+
+/// A text with each offset in the code of the driver file as function and line.
+pub(crate) fn name_code_here(text: String) -> String {
+    match FILE.get() {
+        Some(file) => name_code(file, &text),
+        None => text,
+    }
 }
 
 /// The file is loaded.

@@ -3,7 +3,7 @@
 use crate::internal::Workers;
 use crate::report::Report;
 use flight::{Log, Spawner, ThreadedHost};
-use kernel::{DriverSetup, Kernel};
+use kernel::{AdapterId, DriverSetup, Kernel};
 use std::sync::{Arc, OnceLock};
 
 /// The kernel of this process.
@@ -20,6 +20,8 @@ pub struct HostedKernel {
     pub host: Arc<ThreadedHost>,
     /// The kernel.
     pub kernel: Arc<Kernel>,
+    /// Its adapter, if it has one.
+    pub adapter: Option<AdapterId>,
     /// Set if a report was requested.
     pub report: Option<Arc<Report>>,
 }
@@ -41,13 +43,15 @@ impl HostedKernel {
         let workers: Arc<dyn Spawner> = Arc::new(Workers(host.clone()));
         let (worker, work_available) = (kernel.clone(), kernel.work_available());
         workers.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
+        let mut running = None;
         if let Some(setup) = set_up(&host, &log)? {
             let added = host.adopt("client", |at| kernel.add_adapter(at, setup));
             let adapter = added.map_err(|error| format!("the driver did not start: {error}"))?;
             kernel.start_workers(&workers, adapter);
+            running = Some(adapter);
         }
         // Only for messages about a broken invariant, of the first kernel.
         _ = RUNNING.set(kernel.clone());
-        Ok(Self { host, kernel, report })
+        Ok(Self { host, kernel, adapter: running, report })
     }
 }

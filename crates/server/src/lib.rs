@@ -23,6 +23,7 @@ pub mod message;
 mod missed_block;
 pub mod nt_descriptors;
 pub mod process_descriptor;
+mod refused_calls;
 mod remote_handles;
 pub mod report;
 pub mod server;

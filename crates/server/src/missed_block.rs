@@ -57,6 +57,7 @@ impl MissedAccess {
             (Self::Behind(_), BlockKind::Output, "DxgkDdiQueryAdapterInfo") if writes => {
                 RuleId::KMD_CAPS_008
             }
+            (Self::Behind(_), BlockKind::RepeatedEntry, _) => RuleId::KMD_PAGING_021,
             (_, BlockKind::PrivateData, "DxgkDdiCreateAllocation") => RuleId::KMD_ALLOC_012,
             _ => RuleId::WT_BUFFER_001,
         }
@@ -125,6 +126,8 @@ fn describe(block: &MissedBlock, places: &Places<'_>, events: &[Event]) -> Strin
         BlockKind::DmaBuffer => "a DMA buffer",
         BlockKind::StreamObject => "an AVStream structure",
         BlockKind::EndedLock => "the memory of a lock",
+        BlockKind::RepeatedEntry => "the single page table entry (Repeat is set)",
+        BlockKind::NoBlock => "no block",
     };
     let of_call = |event: &&Event| {
         let is_call = matches!(event.kind, EventKind::DdiCall { .. } | EventKind::KsCall { .. });
@@ -143,8 +146,8 @@ fn describe(block: &MissedBlock, places: &Places<'_>, events: &[Event]) -> Strin
 fn ended(block: &MissedBlock, places: &Places<'_>) -> String {
     match block.kind() {
         BlockKind::Pool => {
-            let freed = places.caller(block.freed_by);
-            let freed = freed.map_or(String::new(), |place| format!(" in {place}"));
+            let freed = places.callers(block.freed_by);
+            let freed = freed.map_or(String::new(), |callers| format!(" in {callers}"));
             format!("after it was freed{freed}")
         }
         BlockKind::DmaBuffer => "after the hardware was done with it".to_owned(),
@@ -158,8 +161,8 @@ fn pool_details(block: &MissedBlock, places: &Places<'_>) -> String {
     let letter = |byte: u8| if byte.is_ascii_graphic() { char::from(byte) } else { '.' };
     let tag: String = block.tag.to_le_bytes().into_iter().map(letter).collect();
     let allocated = places
-        .caller(block.allocated_by)
-        .map_or(String::new(), |place| format!(", allocated in {place}"));
+        .callers(block.allocated_by)
+        .map_or(String::new(), |callers| format!(", allocated in {callers}"));
     format!(" of {} bytes (tag {tag}{allocated})", block.bytes)
 }
 

@@ -7,7 +7,9 @@
 
 use crate::call_site::CallSite;
 use crate::forced_end::DriverFault;
-use crate::{internal, signals, standard_error};
+use crate::refused_calls::RefusedCalls;
+use crate::{fault_here, internal, signals, standard_error};
+use abi::NTSTATUS;
 use flight::{Component, Event, EventKind, InternalError, Kind, Log, Subject};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -38,6 +40,7 @@ struct ReportState {
     nt_objects: BTreeMap<Subject, Option<Arc<CallSite>>>,
     /// For each finding of a client, by its index, the first call that broke the rule.
     breaches: BTreeMap<usize, Arc<CallSite>>,
+    refused: RefusedCalls,
 }
 
 /// A live handle.
@@ -103,9 +106,22 @@ impl Report {
         Self { to, state: Mutex::default() }
     }
 
-    /// A thread enters a call.
-    pub fn enter(&self, thread: u32, call_site: CallSite) {
-        self.state().calls.insert(thread, Arc::new(call_site));
+    /// Runs a call on this thread, and observes its events and why it was refused.
+    pub fn call(
+        &self,
+        log: &Log,
+        call_site: CallSite,
+        call: impl FnOnce() -> NTSTATUS,
+    ) -> NTSTATUS {
+        let call_site = Arc::new(call_site);
+        self.state().calls.insert(flight::current_thread(), call_site.clone());
+        let (status, refusal) = thunk::with_refusal(call);
+        let mut state = self.state();
+        state.observe(log);
+        if let Some(refusal) = refusal {
+            state.refused.add(call_site, refusal);
+        }
+        status
     }
 
     /// Observes the events since the last call.
@@ -324,6 +340,7 @@ fn text(state: &ReportState, left: &Leaks, fault: Option<FaultText<'_>>) -> Stri
     if left.count > 0 {
         let _ = write!(text, "\nleft alive:\n{}", left.text);
     }
+    state.refused.describe(&mut text);
     let mut before = "\n";
     for (name, count) in state.verifier.missing() {
         let times = if *count > 1 { format!(" ({count} times)") } else { String::new() };
@@ -342,7 +359,7 @@ fn text(state: &ReportState, left: &Leaks, fault: Option<FaultText<'_>>) -> Stri
         of(Severity::Note, "note"),
         plural(left.count, "object"),
     );
-    text
+    fault_here::name_code_here(text)
 }
 
 /// The functions that led to a place.
@@ -362,9 +379,9 @@ fn describe(text: &mut String, it: &Finding, callers: Option<Vec<String>>) {
     let _ = writeln!(text, "  who      {}, in {}", it.component.name(), it.argument);
     describe_callers(text, &callers.unwrap_or_default());
     let _ = writeln!(text, "  rule     {rule}: {says}");
-    let _ = match it.basis {
+    let _ = match it.source {
         "ours" => writeln!(text, "  basis    ours: a rule of Windtunnel without a Microsoft page"),
-        basis => writeln!(text, "  basis    {basis}: {}", it.source),
+        source => writeln!(text, "  basis    {}: {source}", it.basis),
     };
     let _ = writeln!(text, "  Windows  {}", it.windows);
 }

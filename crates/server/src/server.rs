@@ -295,9 +295,9 @@ fn serve_client(server: &Arc<SharedServer>, client: NewClient) -> Option<ServedC
     }
 }
 
-/// Ends what is left, and writes the report.
+/// Ends what is left, removes the driver, and writes the report.
 fn finish(server: &SharedServer) -> ServerEnd {
-    let HostedKernel { host, kernel, report } = &server.hosted;
+    let HostedKernel { host, kernel, adapter, report } = &server.hosted;
     let end = || {
         host.adopt("exit", |at| {
             for handle in server.nt.take_all() {
@@ -308,10 +308,17 @@ fn finish(server: &SharedServer) -> ServerEnd {
     };
     // A broken invariant ends the server here, too.
     _ = internal::caught(end);
-    let mut left = server.left.lock().unwrap_or_else(PoisonError::into_inner);
+    // Not under the lock: a fault of the driver reads what is left.
     for object in objects_of_clients(server) {
+        let mut left = server.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.add_object(&format!("{}, of a process that has ended", object.subject));
     }
+    host.expect_no_clients();
+    // What the driver has not released when it is unloaded is in the report, as that of a flight.
+    _ = internal::caught(|| {
+        host.adopt("exit", |at| adapter.iter().for_each(|it| kernel.remove_adapter(at, *it)));
+    });
+    let left = server.left.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(report) = report else {
         return if left.is_empty() { ServerEnd::Clean } else { ServerEnd::Bad };
     };

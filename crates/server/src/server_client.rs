@@ -233,10 +233,9 @@ fn execute(
             let Some(report) = &server.hosted.report else {
                 return dispatch(client, at, call, row, structure);
             };
-            report.enter(flight::current_thread(), CallSite::of_process(name, &client.name));
-            let status = dispatch(client, at, call, row, structure);
-            report.observe(client.session.kernel().log());
-            status
+            let call_site = CallSite::of_process(name, &client.name);
+            let log = client.session.kernel().log();
+            report.call(log, call_site, || dispatch(client, at, call, row, structure))
         })
     };
     internal::caught(run).unwrap_or_else(|panic| {

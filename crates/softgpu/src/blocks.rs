@@ -87,7 +87,7 @@ mod tests {
             false
         }
 
-        fn inspect(&self) {}
+        fn inspect(&self, _call: &'static str) {}
 
         fn close(&self) {}
     }

@@ -79,7 +79,7 @@ impl Pool for HandlePool {
         false
     }
 
-    fn inspect(&self) {}
+    fn inspect(&self, _call: &'static str) {}
 
     fn close(&self) {}
 }

@@ -330,7 +330,8 @@ fn commands_can_lie_at_virtual_addresses() {
         assert_eq!(bench.byte(VISIBLE_BASE + 7 * PAGE + 2050), 9);
         let away = ADDRESS + PAGE;
         assert_eq!(bench.draw(&[], Some((away, length))), bench.fault(away));
-        assert_eq!(bench.draw(&[], Some((ADDRESS, length - 1))), bench.fault(ADDRESS));
+        let cut = bench.draw(&[], Some((ADDRESS, length - 1)));
+        assert_eq!(cut, bench.done(), "commands that cannot be read are no page fault");
         let said = bench.line.0.lock().unwrap().clone();
         assert_eq!(said.len(), 3, "once for each packet");
         assert!(said.iter().all(|pair| pair.1 == Some(root(512))));

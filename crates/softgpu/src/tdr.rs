@@ -71,6 +71,12 @@ impl Gpu {
         self.state().engine(node).map(|engine| engine.done).unwrap_or_default()
     }
 
+    /// The last fence that was submitted to a node.
+    pub fn last_submitted(&self, node: u32) -> Fence {
+        CallGuard::touch();
+        self.state().engine(node).map(|engine| engine.last_submitted).unwrap_or_default()
+    }
+
     /// Whether a node's engine makes progress.
     pub fn is_responsive(&self, node: u32) -> bool {
         CallGuard::touch();

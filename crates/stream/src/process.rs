@@ -421,8 +421,9 @@ impl Services {
         let place = "KsPinAttemptProcessing";
         let (stream, mut stream_state) = self.lock_state()?;
         let never = !stream_state.pins.has_issued(pin.serial());
-        let broken = never
-            .then(|| format!("a driver attempted to process pin {}, never made", pin.serial()));
+        let broken = never.then(|| {
+            format!("the driver attempted to process pin {}, which was never created", pin.serial())
+        });
         stream.judge(RuleId::KS_PROC_004, pin.subject(), place, broken);
         self.find_pin(&stream_state.pins, pin, place)?;
         let it = &mut stream_state.pins[pin];

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_list_mut, read_mut, write, write_list};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error, status};
 use abi::kmt::{
@@ -77,7 +78,7 @@ pub(crate) unsafe fn enum_adapters3(
     let mut arguments = unsafe { read_mut(args) }?;
     let filter = arguments.Filter;
     if filter.has(Filter::RESERVED) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Filter are set"));
     }
     let (room, array) = (arguments.NumAdapters, arguments.pAdapters);
     // SAFETY: The caller's contract: the array has `NumAdapters` elements.
@@ -125,10 +126,10 @@ unsafe fn enumerate(
         return Err(STATUS_BUFFER_TOO_SMALL);
     }
     // SAFETY: The caller's contract: the array has `room` elements, so `count` too.
-    unsafe { read_list_mut(array, adapters.len()) }?;
+    unsafe { read_list_mut(array, adapters.len()) }.of_member("pAdapters")?;
     let list = open_all(session, at, &adapters)?;
     // SAFETY: The caller's contract, as above.
-    unsafe { write_list(array, &list) }?;
+    unsafe { write_list(array, &list) }.of_member("pAdapters")?;
     Ok(count)
 }
 
@@ -145,7 +146,7 @@ pub(crate) unsafe fn open_adapter_from_luid(
         (it.LowPart, it.HighPart) == (arguments.AdapterLuid.LowPart, arguments.AdapterLuid.HighPart)
     };
     let found = session.kernel.adapters().into_iter().find(same);
-    let adapter = found.ok_or(STATUS_INVALID_PARAMETER)?;
+    let adapter = found.ok_or_else(|| invalid("AdapterLuid is not the LUID of an adapter"))?;
     let handle = session.kernel.open_adapter(session.process, adapter);
     arguments.hAdapter = handle.map_err(|why| status(&why))?.0;
     // SAFETY: The caller's contract.

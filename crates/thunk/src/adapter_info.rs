@@ -13,6 +13,7 @@
 use crate::adapter_registry;
 use crate::claims::{read, read_list_mut, write_bytes};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid, invalid_with};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -112,7 +113,10 @@ impl Query<'_> {
 
     /// The first word, which must be below a limit: the index of what is asked about.
     fn index(&self, limit: u32) -> Result<u32, NTSTATUS> {
-        Some(self.word(0)).filter(|index| *index < limit).ok_or(STATUS_INVALID_PARAMETER)
+        let index = self.word(0);
+        let outside =
+            || format!("the structure asks about number {index}, and the adapter has {limit}");
+        if index < limit { Ok(index) } else { Err(invalid_with(outside)) }
     }
 }
 
@@ -170,7 +174,8 @@ pub(crate) unsafe fn query_adapter_info(
     let (argument, size) = (arguments.pPrivateDriverData, arguments.PrivateDriverDataSize as usize);
     if arguments.Type == KMTQAITYPE_UMDRIVERPRIVATE {
         // SAFETY: The caller's contract.
-        let mut data = unsafe { read_list_mut(argument.cast::<u8>(), size) }?;
+        let mut data = unsafe { read_list_mut(argument.cast::<u8>(), size) }
+            .of_member("pPrivateDriverData")?;
         let result = session.kernel.query_umd_private(at, process, adapter, &mut data);
         map_error(session, ERROR_RULES, result)?;
         // SAFETY: The caller's contract: there are as many bytes as were read.
@@ -191,10 +196,11 @@ pub(crate) unsafe fn query_adapter_info(
     let wide = row.characters != 0 && size == row.wide_size();
     let taken = if wide { size } else { row.size };
     // SAFETY: The caller's contract.
-    let request = unsafe { read_list_mut(argument.cast::<u8>(), taken) }?;
+    let request =
+        unsafe { read_list_mut(argument.cast::<u8>(), taken) }.of_member("pPrivateDriverData")?;
     let bytes = answer(row, &info, &request, if wide { 4 } else { 2 })?;
     // SAFETY: The caller's contract: there are as many bytes as were read.
-    unsafe { write_bytes(argument, &bytes) }
+    unsafe { write_bytes(argument, &bytes) }.of_member("pPrivateDriverData")
 }
 
 /// The structure that a row answers with.
@@ -347,7 +353,11 @@ const TYPES: &[InfoType] = &[
     InfoType::of::<D3DKMT_NODE_PERFDATA>(KMTQAITYPE_NODEPERFDATA, |query, answer| {
         let node = query.index(query.info.nodes)?;
         answer.word(node);
-        if query.word(4) == 0 { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+        if query.word(4) == 0 {
+            Ok(())
+        } else {
+            Err(invalid("PhysicalAdapterIndex is not 0, and there is one physical adapter"))
+        }
     }),
     InfoType::of::<D3DKMT_ADAPTER_PERFDATA>(KMTQAITYPE_ADAPTERPERFDATA, first_physical_adapter),
     InfoType::of::<D3DKMT_ADAPTER_PERFDATACAPS>(

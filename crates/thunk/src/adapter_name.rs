@@ -4,6 +4,7 @@
 
 use crate::adapter::luid;
 use crate::claims::{read, read_mut, write};
+use crate::refusal::{OfMember, invalid, invalid_with, refused_with};
 use crate::session::Session;
 use crate::status::status;
 use crate::wide_text::{Width, width_of};
@@ -11,7 +12,7 @@ use abi::kmt::{
     D3DKMT_OPENADAPTERFROMDEVICENAME, D3DKMT_OPENADAPTERFROMGDIDISPLAYNAME,
     D3DKMT_OPENADAPTERFROMHDC,
 };
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_UNSUCCESSFUL};
+use abi::status::STATUS_UNSUCCESSFUL;
 use abi::{D3DKMT_HANDLE, LUID, NTSTATUS, WCHAR};
 use flight::{Passive, RuleId};
 use kernel::AdapterId;
@@ -82,7 +83,9 @@ pub(crate) unsafe fn open_adapter_from_gdi_display_name(
 fn open_display(session: &Session, name: &str) -> Result<(D3DKMT_HANDLE, AdapterId), NTSTATUS> {
     let adapters = session.kernel.adapter_infos();
     let first = adapters.iter().find(|info| info.kind != DriverKind::ComputeOnly);
-    let adapter = first.filter(|_| name == DISPLAY).ok_or(STATUS_UNSUCCESSFUL)?.adapter;
+    let adapter = first.filter(|_| name == DISPLAY);
+    let other = || format!("DeviceName {name} is not that of the only display, {DISPLAY}");
+    let adapter = adapter.ok_or_else(|| refused_with(STATUS_UNSUCCESSFUL, other))?.adapter;
     let handle = session.kernel.open_adapter(session.process, adapter);
     Ok((handle.map_err(|error| status(&error))?.0, adapter))
 }
@@ -121,7 +124,8 @@ pub(crate) unsafe fn open_adapter_from_device_name(
     let number = number.filter(|digits| digits.len() == 4 && !digits.starts_with('+'));
     let number: Option<usize> = number.and_then(|digits| digits.parse().ok());
     let adapters = session.kernel.adapter_infos();
-    let adapter = number.and_then(|number| adapters.get(number)).ok_or(STATUS_INVALID_PARAMETER)?;
+    let adapter = number.and_then(|number| adapters.get(number));
+    let adapter = adapter.ok_or_else(|| invalid("pDeviceName is not the path of an adapter"))?;
     let handle = session.kernel.open_adapter(session.process, adapter.adapter);
     arguments.hAdapter = handle.map_err(|error| status(&error))?.0;
     arguments.AdapterLuid = luid(adapter.adapter);
@@ -140,16 +144,17 @@ const MAX_NAME: usize = 1024;
 unsafe fn read_name(from: *const WCHAR) -> Result<String, NTSTATUS> {
     let mut units: Vec<u32> = Vec::new();
     // SAFETY: The caller's contract: a name has at least its end.
-    let first = unsafe { read(from) }?;
+    let first = unsafe { read(from) }.of_member("pDeviceName")?;
     // SAFETY: The caller's contract: the first character is not the end.
-    let wide = first != 0 && unsafe { read(from.wrapping_add(1)) }? == 0;
+    let wide = first != 0 && unsafe { read(from.wrapping_add(1)) }.of_member("pDeviceName")? == 0;
     while units.len() < MAX_NAME {
         let unit = if wide {
             // SAFETY: The caller's contract: the end was not reached.
-            unsafe { read(from.cast::<c_void>().cast::<u32>().wrapping_add(units.len())) }?
+            unsafe { read(from.cast::<c_void>().cast::<u32>().wrapping_add(units.len())) }
+                .of_member("pDeviceName")?
         } else {
             // SAFETY: The caller's contract: the end was not reached.
-            unsafe { read(from.wrapping_add(units.len())) }?.into()
+            unsafe { read(from.wrapping_add(units.len())) }.of_member("pDeviceName")?.into()
         };
         if unit == 0 {
             let character = |unit: &u32| char::from_u32(*unit).unwrap_or('\u{fffd}');
@@ -157,7 +162,7 @@ unsafe fn read_name(from: *const WCHAR) -> Result<String, NTSTATUS> {
         }
         units.push(unit);
     }
-    Err(STATUS_INVALID_PARAMETER)
+    Err(invalid_with(|| format!("pDeviceName does not end within {MAX_NAME} characters")))
 }
 
 /// Opens the adapter of a device context, which cannot exist here.
@@ -177,7 +182,8 @@ pub(crate) unsafe fn open_adapter_from_hdc(
         let arguments = unsafe { read_mut(args) }?;
         arguments.hDc.is_null().then_some("hDc is NULL")
     };
+    let status = invalid("hDc is not a device context, and none exists here");
     let argument = "D3DKMTOpenAdapterFromHdc.hDc";
     session.judge(RuleId::ADAPTER_OPEN_002, argument, broken.map(str::to_owned));
-    Err(STATUS_INVALID_PARAMETER)
+    Err(status)
 }

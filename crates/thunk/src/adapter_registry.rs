@@ -3,6 +3,7 @@
 
 use crate::adapter_info::{DESCRIPTION, USER_MODE_DRIVER};
 use crate::claims::{read_list_mut, write_bytes};
+use crate::refusal::{OfMember, invalid};
 use crate::wide_text::width_of;
 use abi::NTSTATUS;
 use abi::kmt::{
@@ -34,20 +35,23 @@ const DRIVER_FOLDER: &str = "/usr/lib/windtunnel";
 /// `argument` is NULL or valid for reads and writes of `size` bytes, unless the session is guarded.
 pub(crate) unsafe fn query(argument: *mut c_void, size: usize) -> Result<(), NTSTATUS> {
     if argument.is_null() || size < size_of::<D3DDDI_QUERYREGISTRY_INFO>() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid(
+            "pPrivateDriverData is NULL or shorter than D3DDDI_QUERYREGISTRY_INFO",
+        ));
     }
     // SAFETY: The caller's contract.
-    let mut bytes = unsafe { read_list_mut(argument.cast::<u8>(), size) }?;
+    let mut bytes =
+        unsafe { read_list_mut(argument.cast::<u8>(), size) }.of_member("pPrivateDriverData")?;
     // The name begins behind two words. Its second code unit tells the width of characters.
     let width = width_of(&bytes[8..]);
     let fields = 8 + MAX_PATH * width.bytes();
     // Behind the name: type, adapter, size, status and the value.
     if size < fields + 24 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("the buffer ends before the members of D3DDDI_QUERYREGISTRY_INFO"));
     }
     let word = |bytes: &[u8], at: usize| bytes[at..at + 4].try_into().map_or(0, u32::from_le_bytes);
     if word(&bytes, fields + 4) != 0 {
-        return Err(STATUS_INVALID_PARAMETER); // There is one physical adapter.
+        return Err(invalid("PhysicalAdapterIndex is not 0, and there is one physical adapter"));
     }
     let name = width.decode(&bytes[8..fields]);
     let (status, kind, value) = match find(word(&bytes, 0).cast_signed(), &name)? {
@@ -67,7 +71,7 @@ pub(crate) unsafe fn query(argument: *mut c_void, size: usize) -> Result<(), NTS
         bytes[fields + 16..fields + 16 + value.len()].copy_from_slice(&value);
     }
     // SAFETY: The caller's contract: there are as many bytes as were read.
-    unsafe { write_bytes(argument, &bytes) }
+    unsafe { write_bytes(argument, &bytes) }.of_member("pPrivateDriverData")
 }
 
 /// The type and the text of a value, if it exists.
@@ -85,7 +89,7 @@ fn find(
             Some((REG_SZ, DRIVER_FOLDER))
         }
         D3DDDI_QUERYREGISTRY_SERVICEKEY => None,
-        _ => return Err(STATUS_INVALID_PARAMETER),
+        _ => return Err(invalid("QueryType is unknown")),
     };
     Ok(value)
 }

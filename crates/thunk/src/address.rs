@@ -3,6 +3,7 @@
 
 use crate::claims::{read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -205,10 +206,13 @@ pub(crate) unsafe fn map_gpu_virtual_address(
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
     judge_arguments(session, MAP_RULES, &arguments)?;
-    let whole = |pages: u64| pages.checked_mul(PAGE).ok_or(STATUS_INVALID_PARAMETER);
+    let whole = |pages: u64| {
+        let bytes = pages.checked_mul(PAGE);
+        bytes.ok_or_else(|| invalid("OffsetInPages or SizeInPages is beyond 64 bits of bytes"))
+    };
     let (offset, bytes) = (whole(arguments.OffsetInPages)?, whole(arguments.SizeInPages)?);
     if bytes == 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("SizeInPages is 0"));
     }
     let behind = if arguments.Protection.has(Protection::Zero) {
         MapSource::Zero
@@ -247,7 +251,7 @@ pub(crate) unsafe fn reserve_gpu_virtual_address(
     let known =
         (0..=D3DDDIGPUVIRTUALADDRESS_RESERVE_NO_COMMIT).contains(&arguments.ReservationType);
     if arguments.Size == 0 || !known {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("Size is 0, or ReservationType is unknown"));
     }
     let request = ReserveAddressRequest {
         queue: Handle(arguments.hPagingQueue),
@@ -300,12 +304,13 @@ pub(crate) unsafe fn update_gpu_virtual_address(
     let arguments = unsafe { read(args) }?;
     let flags = arguments.Flags;
     if flags.has(UpdateFlags::RESERVED) || arguments.Reserved0 != 0 || arguments.Reserved1 != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Flags, Reserved0 or Reserved1 are set"));
     }
     // SAFETY: The caller's contract.
-    let list = unsafe { read_list(arguments.Operations, arguments.NumOperations as usize) }?;
+    let list = unsafe { read_list(arguments.Operations, arguments.NumOperations as usize) }
+        .of_member("Operations")?;
     let operations: Option<Vec<AddressUpdate>> = list.iter().map(read_operation).collect();
-    let operations = operations.ok_or(STATUS_INVALID_PARAMETER)?;
+    let operations = operations.ok_or_else(|| invalid("an OperationType is unknown"))?;
     judge_arguments(session, UPDATE_RULES, &operations)?;
     let waits = !flags.has(UpdateFlags::DoNotWait);
     let fence = waits.then_some((Handle(arguments.hFenceObject), arguments.FenceValue));

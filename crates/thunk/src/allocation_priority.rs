@@ -3,6 +3,7 @@
 
 use crate::claims::{check_writable, read, read_list, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::OfMember;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
@@ -93,7 +94,8 @@ pub(crate) unsafe fn set_allocation_priority(
     let named = allocation_arguments!(arguments);
     judge_arguments(session, PRIORITY_RULES, &named)?;
     // SAFETY: The caller's contract.
-    let mut priorities = unsafe { read_list(arguments.pPriorities, named.output_count()) }?;
+    let mut priorities = unsafe { read_list(arguments.pPriorities, named.output_count()) }
+        .of_member("pPriorities")?;
     // SAFETY: The caller's contract.
     let list = unsafe { named.read(session) }?;
     let set = list.and_then(|list| {
@@ -125,7 +127,7 @@ pub(crate) unsafe fn get_allocation_priority(
     let mut priorities = map_error(session, GET_ERROR_RULES, list.and_then(ask))?;
     priorities.truncate(named.output_count());
     // SAFETY: The caller's contract.
-    unsafe { write_list(arguments.pPriorities, &priorities) }
+    unsafe { write_list(arguments.pPriorities, &priorities) }.of_member("pPriorities")
 }
 
 /// Returns residency statuses. A resource has that of its farthest allocation.
@@ -152,7 +154,7 @@ pub(crate) unsafe fn query_allocation_residency(
         .map(status_of)
         .collect();
     // SAFETY: The caller's contract.
-    unsafe { write_list(arguments.pResidencyStatus, &all) }
+    unsafe { write_list(arguments.pResidencyStatus, &all) }.of_member("pResidencyStatus")
 }
 
 fn status_of(it: ResidencyStatus) -> D3DKMT_ALLOCATIONRESIDENCYSTATUS {

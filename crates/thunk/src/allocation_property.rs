@@ -2,11 +2,11 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{read, read_mut, write};
+use crate::refusal::invalid;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::D3DKMT_INVALIDATECACHE;
-use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{D3DDDI_SEGMENTPREFERENCE, D3DDDI_UPDATEALLOCPROPERTY as Property};
 use flight::{Passive, RuleId};
 use kernel::segment::{SegmentPreference, SegmentSet};
@@ -57,7 +57,7 @@ pub(crate) unsafe fn update_allocation_property(
     let mut arguments = unsafe { read_mut(args) }?;
     let mask = arguments.PropertyMaskValue;
     if mask & !MASK != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of PropertyMaskValue are set"));
     }
     if mask & (Property::SetAccessedPhysically | Property::SetUnmoveable) != 0 {
         session.missing_entry("D3DKMTUpdateAllocationProperty.Flags");

@@ -4,6 +4,7 @@
 use crate::adapter::luid;
 use crate::claims::{read, read_mut, write};
 use crate::process_handle::{PROCESS_QUERY_INFORMATION, PROCESS_SET_INFORMATION, named_process};
+use crate::refusal::invalid;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
@@ -12,7 +13,7 @@ use abi::kmt::{
     D3DKMT_REGISTERTRIMNOTIFICATION, D3DKMT_TRIMNOTIFICATION, D3DKMT_UNREGISTERTRIMNOTIFICATION,
     PFND3DKMT_TRIMNOTIFICATIONCALLBACK,
 };
-use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
+use abi::status::STATUS_NOT_SUPPORTED;
 use abi::ukm::D3DDDI_TRIMRESIDENCYSET_FLAGS as TrimFlags;
 use abi::{LUID, NTSTATUS};
 use flight::{Passive, RuleId, resume_internal_error};
@@ -105,7 +106,7 @@ pub(crate) fn segment_group(group: i32, physical_adapter: u32) -> Result<Segment
         D3DKMT_MEMORY_SEGMENT_GROUP_NON_LOCAL if physical_adapter == 0 => {
             Ok(SegmentGroup::NonLocal)
         }
-        _ => Err(STATUS_INVALID_PARAMETER),
+        _ => Err(invalid("there is no such segment group of the physical adapter")),
     }
 }
 
@@ -142,7 +143,7 @@ pub(crate) unsafe fn register_trim_notification(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
-    let function = arguments.Callback.ok_or(STATUS_INVALID_PARAMETER)?;
+    let function = arguments.Callback.ok_or_else(|| invalid("Callback is NULL"))?;
     if session.is_remote() {
         session.missing_entry("D3DKMTRegisterTrimNotification.Callback of another process");
         return Err(STATUS_NOT_SUPPORTED);
@@ -150,7 +151,7 @@ pub(crate) unsafe fn register_trim_notification(
     let known = |id: LUID| (id.LowPart, id.HighPart);
     let named = known(arguments.AdapterLuid);
     if !session.kernel.adapters().into_iter().any(|adapter| known(luid(adapter)) == named) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("AdapterLuid is not the LUID of an adapter"));
     }
     let callback = Arc::new(Callback { function, context: arguments.Context.expose_provenance() });
     let device = Handle(arguments.hDevice);
@@ -169,9 +170,10 @@ pub(crate) unsafe fn unregister_trim_notification(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     let arguments = unsafe { read(args.cast_const()) }?;
-    let number = u32::try_from(arguments.Handle.addr()).map_err(|_| STATUS_INVALID_PARAMETER)?;
+    let unknown = || invalid("Handle is not that of a registered callback");
+    let number = u32::try_from(arguments.Handle.addr()).map_err(|_| unknown())?;
     let was = session.kernel.unregister_trim(at, session.process, number);
-    if was { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) }
+    if was { Ok(()) } else { Err(unknown()) }
 }
 
 #[cfg(test)]

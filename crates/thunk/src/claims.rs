@@ -29,6 +29,7 @@ mod access;
 pub use access::{CallerProcess, DirectAccess, DirectAccessResult, RemoteAccess, ShownAccess};
 
 use crate::existing_memory;
+use crate::refusal::{inaccessible, invalid_with, refused};
 use abi::NTSTATUS;
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY, STATUS_NOT_SUPPORTED};
 use smallvec::SmallVec;
@@ -93,6 +94,11 @@ thread_local! {
 /// behind the return address of its entry point.
 pub fn set_caller_frames(address: usize) {
     CALLER_FRAMES.set(address);
+}
+
+/// The address of [`set_caller_frames`], until the next call on this thread begins; else zero.
+pub fn caller_frames() -> usize {
+    CALLER_FRAMES.get()
 }
 
 impl PointerTrust {
@@ -261,8 +267,12 @@ pub unsafe fn read_list<T: Copy>(from: *const T, count: usize) -> Result<Vec<T>,
 
 /// Room for a list. The count is a claim, too: memory for it may not be available.
 fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<*mut T, NTSTATUS> {
-    list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+    list.try_reserve_exact(count).map_err(|_| no_room())?;
     Ok(list.as_mut_ptr())
+}
+
+fn no_room() -> NTSTATUS {
+    refused(STATUS_NO_MEMORY, "there is no memory for a copy of a list")
 }
 
 /// As [`reserve`], for an empty list that is not on the heap while it is short.
@@ -272,7 +282,7 @@ fn reserve_small<T, const N: usize>(
     count: usize,
 ) -> Result<*mut T, NTSTATUS> {
     if count > N {
-        list.try_reserve_exact(count).map_err(|_| STATUS_NO_MEMORY)?;
+        list.try_reserve_exact(count).map_err(|_| no_room())?;
     }
     Ok(list.as_mut_ptr())
 }
@@ -335,10 +345,16 @@ pub unsafe fn reread_list<T: Copy>(from: *const T, list: &mut [T]) -> Result<(),
 #[inline]
 fn length_of<T>(from: *const T, count: usize) -> Result<usize, NTSTATUS> {
     let limit = const { if size_of::<T>() == 1 { MAX_BYTES } else { MAX_ELEMENTS } };
-    if from.is_null() || count > limit {
-        return Err(STATUS_INVALID_PARAMETER);
+    let bytes = count.saturating_mul(size_of::<T>());
+    if from.is_null() {
+        return Err(inaccessible(STATUS_INVALID_PARAMETER, 0, bytes));
     }
-    count.checked_mul(size_of::<T>()).ok_or(STATUS_INVALID_PARAMETER)
+    if count > limit {
+        return Err(invalid_with(|| {
+            format!("a list has {count} elements, and {limit} are accepted")
+        }));
+    }
+    Ok(bytes)
 }
 
 /// Reads a list that receives results, and checks that it can be written.
@@ -440,7 +456,8 @@ pub(crate) fn copied() -> u64 {
 unsafe fn fetch(theirs: *const c_void, ours: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     if GUARDED.get() {
         // SAFETY: The caller's contract.
-        return unsafe { fetch_guarded(theirs, ours, bytes) };
+        let fetched = unsafe { fetch_guarded(theirs, ours, bytes) };
+        return fetched.map_err(|status| inaccessible(status, theirs.addr(), bytes));
     }
     check_address(theirs, bytes)?;
     // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.
@@ -485,7 +502,8 @@ unsafe fn fetch_for_results(
 ) -> Result<(), NTSTATUS> {
     if GUARDED.get() {
         // SAFETY: The caller's contract.
-        return unsafe { fetch_for_results_guarded(theirs, ours, bytes) };
+        let fetched = unsafe { fetch_for_results_guarded(theirs, ours, bytes) };
+        return fetched.map_err(|status| inaccessible(status, theirs.addr(), bytes));
     }
     // SAFETY: The caller's contract.
     unsafe { fetch(theirs, ours, bytes) }
@@ -523,7 +541,8 @@ unsafe fn fetch_for_results_guarded(
 unsafe fn store(ours: *const c_void, theirs: *mut c_void, bytes: usize) -> Result<(), NTSTATUS> {
     if GUARDED.get() {
         // SAFETY: The caller's contract.
-        return unsafe { store_guarded(ours, theirs, bytes) };
+        let stored = unsafe { store_guarded(ours, theirs, bytes) };
+        return stored.map_err(|status| inaccessible(status, theirs.addr(), bytes));
     }
     check_address(theirs, bytes)?;
     // SAFETY: By the contract both have `bytes` bytes; the caller has no access to `ours`.

@@ -7,6 +7,7 @@ use crate::claims::{
 };
 use crate::entry::{ArgumentRule, count_kept, judge_usual_arguments};
 use crate::existing_memory;
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -294,7 +295,7 @@ unsafe fn create<E: Element>(
     let list = list(&arguments);
     if arguments.NumAllocations == 1 && is_plain(&arguments) {
         // SAFETY: The caller's contract.
-        let info = unsafe { read_mut(list) }?.info();
+        let info = unsafe { read_mut(list) }.of_member("pAllocationInfo")?.info();
         if is_usual(&arguments, slice::from_ref(&info)) {
             // SAFETY: The caller's contract.
             return unsafe { create_one(session, at, args, &arguments, (list, info)) };
@@ -302,7 +303,8 @@ unsafe fn create<E: Element>(
     }
     // SAFETY: The caller's contract.
     let mut elements =
-        unsafe { read_small_list_mut::<_, 1>(list, check_count(session, &arguments)?) }?;
+        unsafe { read_small_list_mut::<_, 1>(list, check_count(session, &arguments)?) }
+            .of_member("pAllocationInfo")?;
     let infos = collect_few(elements.iter().map(E::info));
     // SAFETY: The caller's contract.
     let made = unsafe { create_objects(session, at, arguments, infos) }?;
@@ -315,7 +317,7 @@ unsafe fn create<E: Element>(
         }
     }
     // SAFETY: The caller's contract.
-    unsafe { write_list(list, &elements) }?;
+    unsafe { write_list(list, &elements) }.of_member("pAllocationInfo")?;
     // SAFETY: The caller's contract.
     unsafe { write(args, fill_output(arguments, made.resource, made.global)) }
 }
@@ -347,13 +349,14 @@ unsafe fn create_one<E: Element>(
     });
     let (data, size) = (info.private.cast::<u8>(), info.private_size as usize);
     // SAFETY: The caller's contract.
-    let mut private: PrivateData = unsafe { read_small_list_mut(data, size) }?;
+    let mut private: PrivateData =
+        unsafe { read_small_list_mut(data, size) }.of_member("pPrivateDriverData")?;
     let device = Handle(arguments.hDevice);
     let made = session.kernel.create_allocation(at, session.process, device, &mut private);
     let handle = map_error(session, ERROR_RULES, made)?;
     if size > 0 {
         // SAFETY: The caller's contract: as many bytes as were read.
-        unsafe { write_bytes(info.private, &private) }?;
+        unsafe { write_bytes(info.private, &private) }.of_member("pPrivateDriverData")?;
     }
     // Only the members that change: to write a member and then to copy the structure around it
     // makes the processor wait.
@@ -451,7 +454,7 @@ unsafe fn create_objects(
     // WINDOWS: a standard allocation has no private data of its resource (observed); the union
     // holds its description instead.
     if arguments.standard.is_some() && args.PrivateDriverDataSize != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("PrivateDriverDataSize is not 0 beside StandardAllocation"));
     }
     if args.Flags.Value != 0 {
         // Existing memory that is read only need not be writable.
@@ -481,7 +484,7 @@ unsafe fn create_objects(
         for (info, bytes) in arguments.infos.iter().zip(&made.privates) {
             if info.private_size > 0 {
                 // SAFETY: The caller's contract: as many bytes as were read.
-                unsafe { write_bytes(info.private, bytes) }?;
+                unsafe { write_bytes(info.private, bytes) }.of_member("pPrivateDriverData")?;
             }
         }
     }
@@ -501,9 +504,10 @@ unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocation
         // Private data of a standard allocation is not returned.
         let bytes: Result<PrivateData, NTSTATUS> = match arguments.standard {
             // SAFETY: The caller's contract.
-            Some(_) => unsafe { read_small_list(private.cast_const(), size) },
+            Some(_) => unsafe { read_small_list(private.cast_const(), size) }
+                .of_member("pPrivateDriverData"),
             // SAFETY: The caller's contract.
-            None => unsafe { read_small_list_mut(private, size) },
+            None => unsafe { read_small_list_mut(private, size) }.of_member("pPrivateDriverData"),
         };
         allocations.push(bytes?);
     }
@@ -511,10 +515,12 @@ unsafe fn create_request(arguments: &CreateArguments) -> Result<CreateAllocation
         // The union holds the description instead.
         Some(_) => Vec::new(),
         // SAFETY: The caller's contract.
-        None => unsafe { read_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize) }?,
+        None => unsafe { read_bytes(args.pPrivateDriverData, args.PrivateDriverDataSize) }
+            .of_member("pPrivateDriverData")?,
     };
     // SAFETY: The caller's contract.
-    let runtime = unsafe { read_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize) }?;
+    let runtime = unsafe { read_bytes(args.pPrivateRuntimeData, args.PrivateRuntimeDataSize) }
+        .of_member("pPrivateRuntimeData")?;
     let sharing =
         match (arguments.has(Flags::CreateShared), arguments.has(Flags::NtSecuritySharing)) {
             (false, _) => Sharing::None,

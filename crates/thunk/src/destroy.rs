@@ -3,6 +3,7 @@
 
 use crate::claims::{read, read_small_list};
 use crate::entry::{ArgumentRule, judge_usual_arguments};
+use crate::refusal::OfMember;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -122,11 +123,14 @@ unsafe fn destroy(
     let target = match (arguments.hResource, arguments.AllocationCount) {
         (0, 0) => DestroyTarget::Nothing,
         // SAFETY: The caller's contract.
-        (0, 1) => DestroyTarget::Allocation(Handle(unsafe { read(arguments.phAllocationList) }?)),
+        (0, 1) => DestroyTarget::Allocation(Handle(
+            unsafe { read(arguments.phAllocationList) }.of_member("phAllocationList")?,
+        )),
         (0, count) => {
             // SAFETY: The caller's contract.
             let list =
-                unsafe { read_small_list::<_, 4>(arguments.phAllocationList, count as usize) }?;
+                unsafe { read_small_list::<_, 4>(arguments.phAllocationList, count as usize) }
+                    .of_member("phAllocationList")?;
             DestroyTarget::List(collect_few(list.into_iter().map(Handle)))
         }
         (resource, _) => DestroyTarget::Resource(Handle(resource)),

@@ -3,6 +3,7 @@
 
 use crate::claims::{read, read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid, refused};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -166,7 +167,7 @@ pub(crate) unsafe fn mark_device_as_error(
     let why = match arguments.Reason {
         D3DKMT_DEVICE_ERROR_REASON_GENERIC => DeviceLoss::Marked,
         D3DKMT_DEVICE_ERROR_REASON_DRIVER_ERROR => DeviceLoss::MarkedForDriver,
-        _ => return Err(STATUS_INVALID_PARAMETER),
+        _ => return Err(invalid("Reason is unknown")),
     };
     let device = Handle(arguments.hDevice);
     let marked = session.kernel.mark_device_as_error(session.process, device, why);
@@ -186,7 +187,7 @@ pub(crate) unsafe fn share_object_with_host(
     let arguments = unsafe { read_mut(args) }?;
     let state = session.kernel.device_state(session.process, Handle(arguments.hDevice));
     map_error(session, SHARE_WITH_HOST_ERROR_RULES, state)?;
-    Err(STATUS_NOT_SUPPORTED)
+    Err(refused(STATUS_NOT_SUPPORTED, "there is no host that objects can be shared with"))
 }
 
 const SHARE_WITH_HOST_ERROR_RULES: ErrorRules = ErrorRules {
@@ -211,7 +212,7 @@ pub(crate) unsafe fn create_context_virtual(
     }
     let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
-    let private = unsafe { read_bytes(from, size) }?;
+    let private = unsafe { read_bytes(from, size) }.of_member("pPrivateDriverData")?;
     let (node, engine) = (arguments.NodeOrdinal, arguments.EngineAffinity);
     let request = CreateContextArgs { node, engine, system: false, private };
     let handle = Handle(arguments.hDevice);

@@ -74,6 +74,7 @@ macro_rules! entry_points {
                 session.call(stringify!($name), || {
                     // SAFETY: The contract of this function is that of the row's function.
                     unsafe { crate::$file::$function(session, at, args) }
+                        .map_err(|status| crate::refusal::of_structure(status, args.addr()))
                 })
             }
         )+

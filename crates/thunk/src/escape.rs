@@ -3,6 +3,7 @@
 
 use crate::claims::{read, read_list_mut, write_bytes};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::OfMember;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -67,9 +68,11 @@ pub(crate) unsafe fn escape(
     }
     let (argument, size) = (arguments.pPrivateDriverData, arguments.PrivateDriverDataSize as usize);
     // SAFETY: The caller's contract.
-    let mut private = unsafe { read_list_mut(argument.cast::<u8>(), size) }?;
+    let mut private =
+        unsafe { read_list_mut(argument.cast::<u8>(), size) }.of_member("pPrivateDriverData")?;
     let escaped = session.kernel.escape(at, session.process, &request, &mut private);
     map_error(session, ERROR_RULES, escaped)?;
     // SAFETY: The caller's contract; the driver cannot change the length.
     unsafe { write_bytes(argument, private.get(..size).unwrap_or_default()) }
+        .of_member("pPrivateDriverData")
 }

@@ -4,6 +4,7 @@
 //! the owner of the session makes of the client's handle ([`EventHandles`]): the C library's events
 //! are descriptors of `eventfd(2)`.
 
+use crate::refusal::refused;
 use crate::session::Session;
 use crate::status::status;
 use abi::status::STATUS_INVALID_HANDLE;
@@ -83,7 +84,9 @@ impl Session {
         let Some(events) = self.event_handles() else {
             return Ok(NewEvent { handle: self.create_event(), sink: None });
         };
-        let (handle, sink) = events.create()?;
+        let created = events.create();
+        let full = |status| refused(status, "there is no descriptor left for an event");
+        let (handle, sink) = created.map_err(full)?;
         Ok(NewEvent { handle, sink: Some(sink) })
     }
 
@@ -111,7 +114,8 @@ impl Session {
     /// Judges that the client closes its handle of an event that is not the kernel's.
     pub fn judge_event_close(&self, handle: HANDLE) -> Result<(), NTSTATUS> {
         let sink = self.event_handles().and_then(|events| events.find(handle));
-        self.kernel.judge_event_close(self.process, &*sink.ok_or(STATUS_INVALID_HANDLE)?);
+        let unknown = || refused(STATUS_INVALID_HANDLE, "the handle is no event of the client");
+        self.kernel.judge_event_close(self.process, &*sink.ok_or_else(unknown)?);
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{check_writable, copied, read, read_bytes, read_mut, write, write_bytes};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
@@ -41,6 +42,10 @@ error_rules! {
 /// The error rules of calls without handles.
 const CREATE_ERROR_RULES: ErrorRules = ErrorRules { handles: &[], others: &[] };
 
+/// Why a size without a buffer is refused.
+pub(crate) const NO_RUNTIME_DATA: &str =
+    "PrivateRuntimeDataSize is not 0, but pPrivateRuntimeData is NULL";
+
 /// Whether the arguments are not NULL.
 fn check_args<T>(session: &Session, call: &'static str, args: *const T) -> Result<(), NTSTATUS> {
     let null = args.is_null();
@@ -78,11 +83,11 @@ pub(crate) unsafe fn create_keyed_mutex2(
     let mut arguments = unsafe { read_mut(args) }?;
     // WINDOWS: our reading, as for undefined flags of other calls.
     if arguments.Flags.has(CreateFlags::RESERVED) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Flags are set"));
     }
     let (data, size) = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
     // SAFETY: The caller's contract.
-    let runtime = unsafe { read_bytes(data, size) }?;
+    let runtime = unsafe { read_bytes(data, size) }.of_member("pPrivateRuntimeData")?;
     let nt = arguments.Flags.has(CreateFlags::NtSecuritySharing);
     let request = CreateKeyedMutexRequest { key: arguments.InitialValue, runtime, nt };
     (arguments.hKeyedMutex, arguments.hSharedHandle) = create(session, request)?;
@@ -128,7 +133,7 @@ pub(crate) unsafe fn open_keyed_mutex2(
     let mut arguments = unsafe { read_mut(args) }?;
     let capacity = arguments.PrivateRuntimeDataSize;
     if capacity != 0 && arguments.pPrivateRuntimeData.is_null() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid(NO_RUNTIME_DATA));
     }
     let global = Handle(arguments.hSharedHandle);
     let opened = session.kernel.open_keyed_mutex(session.process, global, capacity as usize);
@@ -251,7 +256,7 @@ unsafe fn timeout_ticks(
         return Ok(None);
     }
     // SAFETY: The caller's contract.
-    let timeout = unsafe { read(timeout) }?;
+    let timeout = unsafe { read(timeout) }.of_member("pTimeout")?;
     if timeout > 0 {
         session.missing_entry("D3DKMTAcquireKeyedMutex until a date");
         return Err(STATUS_NOT_SUPPORTED);
@@ -293,17 +298,17 @@ pub(crate) unsafe fn acquire_keyed_mutex2(
     let (data, capacity): (*mut c_void, u32) =
         (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
     if capacity != 0 && data.is_null() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid(NO_RUNTIME_DATA));
     }
     // SAFETY: The caller's contract.
-    unsafe { check_writable(data, capacity as usize) }?;
+    unsafe { check_writable(data, capacity as usize) }.of_member("pPrivateRuntimeData")?;
     let (handle, key) = (Handle(arguments.hKeyedMutex), arguments.Key);
     let ask = AcquireArguments { handle, key, timeout: arguments.pTimeout, runtime_size: capacity };
     // SAFETY: The caller's contract.
     let ended = unsafe { acquire(session, at, ACQUIRED2, &ask) }?;
     arguments.FenceValue = ended.fence;
     // SAFETY: The caller's contract; there is room for all of it, or it is empty.
-    unsafe { write_bytes(data, &ended.runtime) }?;
+    unsafe { write_bytes(data, &ended.runtime) }.of_member("pPrivateRuntimeData")?;
     // SAFETY: The caller's contract.
     unsafe { write(args, arguments) }?;
     ended.finish(session, key, arguments.Key, arguments.FenceValue)
@@ -339,7 +344,7 @@ pub(crate) unsafe fn release_keyed_mutex2(
     let arguments = unsafe { read(args.cast_const()) }?;
     let (data, size) = (arguments.pPrivateRuntimeData, arguments.PrivateRuntimeDataSize);
     // SAFETY: The caller's contract.
-    let runtime = unsafe { read_bytes(data, size) }?;
+    let runtime = unsafe { read_bytes(data, size) }.of_member("pPrivateRuntimeData")?;
     let runtime = (size != 0).then_some(runtime);
     let release =
         ReleaseKeyedMutexRequest { key: arguments.Key, fence: arguments.FenceValue, runtime };

@@ -8,6 +8,7 @@
 //! - `table.rs` has one row for each entry point, and names the function behind it.
 //! - `status.rs` says what each kernel error means: status, rule and sentence.
 //! - `claims.rs` is the only file that touches caller memory.
+//! - `refusal.rs` has the reason of a refused call that broke no rule, in words.
 
 mod absent;
 mod adapter;
@@ -47,6 +48,7 @@ mod nt_share;
 mod offer;
 mod paging_queue;
 mod process_handle;
+mod refusal;
 mod render;
 mod residency;
 mod session;
@@ -62,13 +64,14 @@ mod table;
 mod wait;
 mod wide_text;
 
-// Which process calls, whether its pointers are checked, what its events are, and what numbers its
-// NT handles have.
+// Which process calls, whether its pointers are checked, what its events are, what numbers its NT
+// handles have, and why its calls are refused.
 pub use event_handles::EventHandles;
 pub use nt_handles::{NtHandleText, NtHandles};
 pub use process_handle::{
     NamedProcess, PROCESS_QUERY_INFORMATION, PROCESS_SET_INFORMATION, ProcessHandles,
 };
+pub use refusal::{NO_REASON, RefusedCall, with_refusal};
 pub use session::Session;
 
 // The entry points under their Windows names, and the table of them. The macro

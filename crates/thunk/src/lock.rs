@@ -3,6 +3,7 @@
 
 use crate::claims::{ShownAccess, read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::OfMember;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -126,7 +127,7 @@ pub(crate) unsafe fn lock(
     let mut arguments = unsafe { read_mut(args) }?;
     judge_arguments(session, RULES, &arguments)?;
     // SAFETY: The caller's contract. The whole allocation is mapped; the list is only checked.
-    unsafe { read_list(arguments.pPages, arguments.NumPages as usize) }?;
+    unsafe { read_list(arguments.pPages, arguments.NumPages as usize) }.of_member("pPages")?;
     for (_, name) in WITHOUT_EFFECT.iter().filter(|(flag, _)| arguments.Flags.has(*flag)) {
         session.missing_entry(name);
     }
@@ -203,7 +204,8 @@ pub(crate) unsafe fn unlock(
     // SAFETY: The caller's contract.
     let arguments = unsafe { read(args) }?;
     // SAFETY: The caller's contract.
-    let list = unsafe { read_list(arguments.phAllocations, arguments.NumAllocations as usize) }?;
+    let list = unsafe { read_list(arguments.phAllocations, arguments.NumAllocations as usize) }
+        .of_member("phAllocations")?;
     let list: Vec<Handle> = list.into_iter().map(Handle).collect();
     let ended = session.kernel.unlock(session.process, Handle(arguments.hDevice), &list);
     map_error(session, UNLOCK_ERROR_RULES, ended)

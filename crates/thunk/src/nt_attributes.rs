@@ -2,13 +2,14 @@
 #![expect(unsafe_code, reason = "reads the caller's attributes")]
 
 use crate::claims::{read, read_list};
+use crate::refusal::{OfMember, invalid, refused};
 use crate::session::Session;
 use abi::kmt::{
     GENERIC_ALL, GENERIC_EXECUTE, GENERIC_READ, GENERIC_WRITE, MAXIMUM_ALLOWED, OBJ_INHERIT,
     OBJ_VALID_ATTRIBUTES, SHARED_ALLOCATION_ALL_ACCESS, SHARED_ALLOCATION_WRITE,
     STANDARD_RIGHTS_READ, STANDARD_RIGHTS_WRITE,
 };
-use abi::status::{STATUS_INVALID_HANDLE, STATUS_INVALID_PARAMETER, STATUS_OBJECT_NAME_INVALID};
+use abi::status::{STATUS_INVALID_HANDLE, STATUS_OBJECT_NAME_INVALID};
 use abi::{NTSTATUS, OBJECT_ATTRIBUTES, UNICODE_STRING};
 use kernel::NtAccess;
 
@@ -35,11 +36,13 @@ pub(crate) unsafe fn read_attributes(
     attributes: *const OBJECT_ATTRIBUTES,
 ) -> Result<NtAttributes, NTSTATUS> {
     // SAFETY: The caller's contract.
-    let it = unsafe { read(attributes) }?;
+    let it = unsafe { read(attributes) }.of_member("pObjectAttributes")?;
     if it.Length as usize != size_of::<OBJECT_ATTRIBUTES>()
         || it.Attributes & !OBJ_VALID_ATTRIBUTES != 0
     {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid(
+            "Length of pObjectAttributes is wrong, or undefined bits of Attributes are set",
+        ));
     }
     if !it.RootDirectory.is_null() {
         session.missing_entry("OBJECT_ATTRIBUTES.RootDirectory");
@@ -60,12 +63,13 @@ pub(crate) unsafe fn read_attributes(
 /// The pointer and its buffer are NULL or valid for reads, unless the session is guarded.
 unsafe fn read_name(name: *const UNICODE_STRING) -> Result<Option<String>, NTSTATUS> {
     // SAFETY: The caller's contract.
-    let it = unsafe { read(name) }?;
+    let it = unsafe { read(name) }.of_member("ObjectName")?;
     if it.Length % 2 != 0 {
-        return Err(STATUS_OBJECT_NAME_INVALID);
+        return Err(refused(STATUS_OBJECT_NAME_INVALID, "Length of ObjectName is odd"));
     }
     // SAFETY: The caller's contract.
-    let units = unsafe { read_list(it.Buffer.cast_const(), usize::from(it.Length / 2)) }?;
+    let units = unsafe { read_list(it.Buffer.cast_const(), usize::from(it.Length / 2)) }
+        .of_member("ObjectName.Buffer")?;
     Ok(Some(decode(&units)).filter(|name| !name.is_empty()))
 }
 

@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "writes a caller's buffer")]
 
 use crate::claims::write_list;
+use crate::refusal::refused;
 use crate::session::Session;
 use crate::status::status;
 use abi::status::{STATUS_BUFFER_TOO_SMALL, STATUS_INVALID_HANDLE, STATUS_SUCCESS};
@@ -87,13 +88,14 @@ impl Session {
         if number.is_err() {
             self.kernel.close_nt_handle(at, handle);
         }
-        number.map(ptr::without_provenance_mut)
+        let full = |status| refused(status, "there is no descriptor left for an NT handle");
+        number.map_err(full).map(ptr::without_provenance_mut)
     }
 
     /// Closes an NT handle whose number is the kernel's. (A client of the C library closes its file
     /// descriptor.)
     pub fn close_nt_handle(&self, at: &mut Passive, handle: HANDLE) -> Result<(), NTSTATUS> {
-        let found = self.find_nt_handle(at, handle).ok_or(STATUS_INVALID_HANDLE)?;
+        let found = self.find_nt_handle(at, handle).ok_or_else(unknown_handle)?;
         self.kernel.close_nt_handle(at, found);
         Ok(())
     }
@@ -106,7 +108,7 @@ impl Session {
         handle: HANDLE,
         to: &Session,
     ) -> Result<HANDLE, NTSTATUS> {
-        let found = self.find_nt_handle(at, handle).ok_or(STATUS_INVALID_HANDLE)?;
+        let found = self.find_nt_handle(at, handle).ok_or_else(unknown_handle)?;
         let copy = self.kernel.duplicate_nt_handle(found, to.process);
         to.publish_nt_handle(at, copy.map_err(|why| status(&why))?, false)
     }
@@ -145,7 +147,11 @@ impl Session {
         at: &mut Passive,
         handle: HANDLE,
     ) -> Result<NtHandleInfo, NTSTATUS> {
-        let found = self.find_nt_handle(at, handle).ok_or(STATUS_INVALID_HANDLE)?;
+        let found = self.find_nt_handle(at, handle).ok_or_else(unknown_handle)?;
         self.kernel.nt_handle_info(found).map_err(|why| status(&why))
     }
+}
+
+fn unknown_handle() -> NTSTATUS {
+    refused(STATUS_INVALID_HANDLE, "the handle is no NT handle of an object")
 }

@@ -6,6 +6,8 @@ use crate::claims::{
     check_writable, copied, read_list_mut, read_mut, write, write_bytes, write_list,
 };
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::keyed_mutex::NO_RUNTIME_DATA;
+use crate::refusal::{OfMember, invalid, refused};
 use crate::session::Session;
 use crate::share::{OpenSizes, size_rules, to_u32, wrong_size};
 use crate::status::{ErrorRules, HandleArgument, map_error};
@@ -151,11 +153,13 @@ pub(crate) unsafe fn open_resource_from_nt_handle(
     };
     judge_arguments(session, RULES, &sizes)?;
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_list_mut(list, there.members) }?;
+    let mut elements =
+        unsafe { read_list_mut(list, there.members) }.of_member("pOpenAllocationInfo")?;
     // SAFETY: The caller's contract.
-    unsafe { check_writable(total, there.total) }?;
+    unsafe { check_writable(total, there.total) }.of_member("pTotalPrivateDriverDataBuffer")?;
     // SAFETY: The caller's contract.
-    unsafe { check_writable(arguments.pPrivateRuntimeData, there.runtime) }?;
+    unsafe { check_writable(arguments.pPrivateRuntimeData, there.runtime) }
+        .of_member("pPrivateRuntimeData")?;
     let room = arguments.KeyedMutexPrivateRuntimeDataSize as usize;
     let opened = session.kernel.open_nt_resource(at, session.process, device, handle, room);
     let opened = map_error(session, OPEN_ERROR_RULES, opened)?;
@@ -173,11 +177,12 @@ pub(crate) unsafe fn open_resource_from_nt_handle(
     }
     let privates: Vec<u8> = resource.privates.iter().flatten().copied().collect();
     // SAFETY: The caller's contract.
-    unsafe { write_bytes(total, &privates) }?;
+    unsafe { write_bytes(total, &privates) }.of_member("pTotalPrivateDriverDataBuffer")?;
     // SAFETY: The caller's contract.
-    unsafe { write_bytes(arguments.pPrivateRuntimeData, &resource.runtime) }?;
+    unsafe { write_bytes(arguments.pPrivateRuntimeData, &resource.runtime) }
+        .of_member("pPrivateRuntimeData")?;
     // SAFETY: The caller's contract.
-    unsafe { write_list(list, &elements) }?;
+    unsafe { write_list(list, &elements) }.of_member("pOpenAllocationInfo")?;
     arguments.TotalPrivateDriverDataBufferSize = to_u32(written)?;
     arguments.hResource = resource.resource.0;
     // Without a bundle there is neither of them.
@@ -189,7 +194,8 @@ pub(crate) unsafe fn open_resource_from_nt_handle(
     // WINDOWS: as for an open by a global handle.
     if !arguments.pResourcePrivateDriverData.is_null() {
         // SAFETY: The caller's contract.
-        unsafe { write_bytes(arguments.pResourcePrivateDriverData, &resource.private) }?;
+        unsafe { write_bytes(arguments.pResourcePrivateDriverData, &resource.private) }
+            .of_member("pResourcePrivateDriverData")?;
     }
     session
         .log()
@@ -223,7 +229,7 @@ pub(crate) unsafe fn open_sync_object_from_nt_handle2(
     let flags = arguments.Flags;
     // WINDOWS: our reading, as for undefined flags of other calls.
     if flags.has(Flags::RESERVED) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Flags are set"));
     }
     let request = OpenNtSyncRequest {
         device: Some(Handle(arguments.hDevice)),
@@ -266,7 +272,7 @@ pub(crate) unsafe fn open_keyed_mutex_from_nt_handle(
     let mut arguments = unsafe { read_mut(args) }?;
     let room = arguments.PrivateRuntimeDataSize;
     if room != 0 && arguments.pPrivateRuntimeData.is_null() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid(NO_RUNTIME_DATA));
     }
     let handle = session.find_nt_handle(at, arguments.hNtHandle);
     let opened = session.kernel.open_nt_keyed_mutex(session.process, handle, room as usize);
@@ -288,7 +294,7 @@ pub(crate) unsafe fn get_shared_resource_adapter_luid(
     let mut arguments = unsafe { read_mut(args) }?;
     let handle = session.find_nt_handle(at, arguments.hNtHandle);
     if handle.is_none() && !arguments.hNtHandle.is_null() {
-        return Err(STATUS_INVALID_HANDLE);
+        return Err(refused(STATUS_INVALID_HANDLE, "hNtHandle is no NT handle of an object"));
     }
     let global = Handle(arguments.hGlobalShare);
     let adapter = session.kernel.shared_resource_adapter(global, handle);

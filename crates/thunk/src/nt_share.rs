@@ -4,6 +4,7 @@
 use crate::claims::{check_writable, read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
 use crate::nt_attributes::{NtAttributes, access, read_attributes};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, map_error};
 use abi::kmt::{
@@ -109,14 +110,15 @@ unsafe fn share(
     judge_arguments(session, SHARE_RULES, arguments)?;
     let count = arguments.ObjectCount as usize;
     // SAFETY: The caller's contract.
-    let objects = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
+    let objects =
+        unsafe { read_list(arguments.ObjectHandleArray, count) }.of_member("ObjectHandleArray")?;
     let objects: Vec<Handle> = objects.into_iter().map(Handle).collect();
     let to = arguments.pSharedNtHandle;
     if to.is_null() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("pSharedNtHandle is NULL"));
     }
     // SAFETY: The caller's contract.
-    unsafe { check_writable(to.cast(), size_of::<HANDLE>()) }?;
+    unsafe { check_writable(to.cast(), size_of::<HANDLE>()) }.of_member("pSharedNtHandle")?;
     let attributes = if arguments.pObjectAttributes.is_null() {
         NtAttributes::default()
     } else {
@@ -135,7 +137,7 @@ unsafe fn share(
     let shared = map_error(session, SHARE_ERROR_RULES, shared)?;
     let handle = session.publish_nt_handle(at, shared, attributes.inherit)?;
     // SAFETY: The caller's contract.
-    unsafe { write(to, handle) }
+    unsafe { write(to, handle) }.of_member("pSharedNtHandle")
 }
 
 /// Gets an NT handle of a resource by its name.

@@ -3,6 +3,7 @@
 
 use crate::claims::{MAX_ELEMENTS, check_writable, read, read_list, read_mut, write, write_list};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::kmt::{
@@ -157,7 +158,7 @@ pub(crate) unsafe fn reclaim_allocations2(
     let results: Vec<_> = gone.into_iter().map(result).collect();
     if !to.is_null() {
         // SAFETY: The caller's contract.
-        unsafe { write_list(to, &results) }?;
+        unsafe { write_list(to, &results) }.of_member("pDiscarded or pResults")?;
     }
     arguments.PagingFenceValue = match residency {
         Residency::Resident => 0,
@@ -214,7 +215,8 @@ unsafe fn resolve_lists(
     let by_resource = !lists.resources.is_null();
     let from = if by_resource { lists.resources } else { lists.allocations };
     // SAFETY: The caller's contract.
-    let handles = unsafe { read_list(from, lists.count as usize) }?;
+    let handles =
+        unsafe { read_list(from, lists.count as usize) }.of_member("pResources or HandleList")?;
     if !by_resource {
         let list: Vec<Handle> = handles.into_iter().map(Handle).collect();
         return Ok(Ok(ResolvedHandles { member_counts: vec![1; list.len()], list }));
@@ -234,7 +236,7 @@ impl ResolvedHandles {
     /// that is named often has its members as often.
     fn add(&mut self, members: &[Handle]) -> Result<(), NTSTATUS> {
         if self.list.len() + members.len() > MAX_ELEMENTS {
-            return Err(STATUS_INVALID_PARAMETER);
+            return Err(invalid("the resources have more members than a list may have elements"));
         }
         self.member_counts.push(members.len());
         self.list.extend(members);

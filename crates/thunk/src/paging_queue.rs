@@ -2,11 +2,11 @@
 #![expect(unsafe_code, reason = "the entry points take the caller's pointers")]
 
 use crate::claims::{ShownAccess, read, read_mut, write};
+use crate::refusal::invalid;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
 use abi::kmt::D3DKMT_CREATEPAGINGQUEUE;
-use abi::status::STATUS_INVALID_PARAMETER;
 use abi::ukm::{
     D3DDDI_DESTROYPAGINGQUEUE, D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL,
     D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL, D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL,
@@ -36,7 +36,7 @@ pub(crate) unsafe fn create_paging_queue(
     let mut arguments = unsafe { read_mut(args) }?;
     let known = D3DDDI_PAGINGQUEUE_PRIORITY_BELOW_NORMAL..=D3DDDI_PAGINGQUEUE_PRIORITY_ABOVE_NORMAL;
     if !known.contains(&arguments.Priority) || arguments.PhysicalAdapterIndex != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("Priority is unknown, or PhysicalAdapterIndex is not 0"));
     }
     if arguments.Priority != D3DDDI_PAGINGQUEUE_PRIORITY_NORMAL {
         session.missing_entry("D3DKMTCreatePagingQueue.Priority");

@@ -1,7 +1,8 @@
 //! Handles of processes, for calls about other processes.
 
+use crate::refusal::refused;
 use crate::session::Session;
-use abi::status::STATUS_INVALID_HANDLE;
+use abi::status::{STATUS_ACCESS_DENIED, STATUS_INVALID_HANDLE};
 use abi::{HANDLE, NTSTATUS};
 use kernel::ProcessId;
 
@@ -58,5 +59,10 @@ pub(crate) fn named_process(
     if handle.addr() == 0 || handle.addr() == usize::MAX {
         return Ok(NamedProcess::Caller);
     }
-    session.process_handles().ok_or(STATUS_INVALID_HANDLE)?.find(handle, rights)
+    let handles = session.process_handles();
+    let found = handles.ok_or(STATUS_INVALID_HANDLE).and_then(|them| them.find(handle, rights));
+    found.map_err(|status| match status {
+        STATUS_ACCESS_DENIED => refused(status, "hProcess lacks the right that the call needs"),
+        _ => refused(status, "hProcess is no handle of a process"),
+    })
 }

@@ -6,6 +6,7 @@
 
 use crate::claims::{ShownAccess, read_bytes, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::OfMember;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error, status};
 use abi::NTSTATUS;
@@ -85,7 +86,7 @@ pub(crate) unsafe fn create_context(
     }
     let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
-    let private = unsafe { read_bytes(from, size) }?;
+    let private = unsafe { read_bytes(from, size) }.of_member("pPrivateDriverData")?;
     let (node, engine) = (arguments.NodeOrdinal, arguments.EngineAffinity);
     let request = CreateContextArgs { node, engine, system: false, private };
     let (kernel, device) = (&session.kernel, Handle(arguments.hDevice));

@@ -3,6 +3,7 @@
 
 use crate::claims::{read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -60,7 +61,8 @@ pub(crate) unsafe fn make_resident(
     let mut arguments = unsafe { read_mut(args) }?;
     judge_arguments(session, MAKE_RULES, &arguments)?;
     // SAFETY: The caller's contract.
-    let list = unsafe { read_list(arguments.AllocationList, arguments.NumAllocations as usize) }?;
+    let list = unsafe { read_list(arguments.AllocationList, arguments.NumAllocations as usize) }
+        .of_member("AllocationList")?;
     if !arguments.PriorityList.is_null() {
         session.missing_entry("D3DKMTMakeResident.PriorityList");
     }
@@ -98,10 +100,11 @@ pub(crate) unsafe fn evict(
     // SAFETY: The caller's contract.
     let mut arguments = unsafe { read_mut(args) }?;
     if arguments.Flags.has(EvictFlags::RESERVED) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Flags are set"));
     }
     // SAFETY: The caller's contract.
-    let list = unsafe { read_list(arguments.AllocationList, arguments.NumAllocations as usize) }?;
+    let list = unsafe { read_list(arguments.AllocationList, arguments.NumAllocations as usize) }
+        .of_member("AllocationList")?;
     let request = EvictRequest {
         device: Handle(arguments.hDevice),
         list: list.into_iter().map(Handle).collect(),

@@ -4,6 +4,7 @@ use crate::claims::{DirectAccess, PointerTrust, RemoteAccess, ShownAccess};
 use crate::event_handles::EventHandles;
 use crate::nt_handles::NtHandles;
 use crate::process_handle::ProcessHandles;
+use crate::refusal;
 use abi::NTSTATUS;
 use abi::status::{STATUS_NO_MEMORY, STATUS_SUCCESS};
 use flight::{CallerGuard, Component, EventKind, Hex, Log, RuleId};
@@ -64,7 +65,9 @@ impl Session {
 
     /// The address at which the caller finds memory that the kernel shows to it.
     pub(crate) fn show(&self, address: usize, access: ShownAccess) -> Result<usize, NTSTATUS> {
-        self.trust.show(address, access).ok_or(STATUS_NO_MEMORY)
+        let shown = self.trust.show(address, access);
+        let why = "the memory cannot be mapped in the client's process";
+        shown.ok_or_else(|| refusal::refused(STATUS_NO_MEMORY, why))
     }
 
     /// Whether the caller is another process of the machine, whose functions cannot be called.
@@ -164,14 +167,18 @@ impl Session {
 
     /// Judges a rule that binds the caller.
     pub(crate) fn judge(&self, rule: RuleId, argument: &'static str, broken: Option<String>) {
-        if broken.is_some() && self.trust.is_caller_gone() {
-            return;
+        if broken.is_some() {
+            refusal::reported();
+            if self.trust.is_caller_gone() {
+                return;
+            }
         }
         self.log().judge(rule, self.component, self.process.subject(), argument, broken);
     }
 
     /// Emits that the caller used something that has no effect here yet.
     pub(crate) fn missing_entry(&self, name: &'static str) {
+        refusal::reported();
         self.log().emit(self.process.subject(), || EventKind::EntryMissing { name: name.into() });
     }
 }

@@ -5,6 +5,7 @@ use crate::claims::{
     check_writable, copied, read_mut, read_small_list_mut, write, write_bytes, write_list,
 };
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, refused};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -214,11 +215,14 @@ unsafe fn open<E: Element>(
     };
     judge_arguments(session, RULES, &sizes)?;
     // SAFETY: The caller's contract.
-    let mut elements = unsafe { read_small_list_mut::<_, 1>(list, there.members) }?;
+    let mut elements = unsafe { read_small_list_mut::<_, 1>(list, there.members) }
+        .of_member("pOpenAllocationInfo")?;
     // SAFETY: The caller's contract.
-    unsafe { check_writable(args_now.pTotalPrivateDriverDataBuffer, there.total) }?;
+    unsafe { check_writable(args_now.pTotalPrivateDriverDataBuffer, there.total) }
+        .of_member("pTotalPrivateDriverDataBuffer")?;
     // SAFETY: The caller's contract.
-    unsafe { check_writable(args_now.pPrivateRuntimeData, there.runtime) }?;
+    unsafe { check_writable(args_now.pPrivateRuntimeData, there.runtime) }
+        .of_member("pPrivateRuntimeData")?;
     let opened = map_error(session, OPEN_ERROR_RULES, call.open(at))?;
     let total = args_now.pTotalPrivateDriverDataBuffer;
     let (mut written, before) = (0, copied());
@@ -233,13 +237,15 @@ unsafe fn open<E: Element>(
             to_u32(private.len())?,
         );
         // SAFETY: The caller's contract.
-        unsafe { write_bytes(total.cast::<u8>().wrapping_add(written).cast(), private) }?;
+        unsafe { write_bytes(total.cast::<u8>().wrapping_add(written).cast(), private) }
+            .of_member("pTotalPrivateDriverDataBuffer")?;
         written += private.len();
     }
     // SAFETY: The caller's contract.
-    unsafe { write_bytes(args_now.pPrivateRuntimeData, &opened.runtime) }?;
+    unsafe { write_bytes(args_now.pPrivateRuntimeData, &opened.runtime) }
+        .of_member("pPrivateRuntimeData")?;
     // SAFETY: The caller's contract.
-    unsafe { write_list(list, &elements) }?;
+    unsafe { write_list(list, &elements) }.of_member("pOpenAllocationInfo")?;
     args_now.TotalPrivateDriverDataBufferSize = to_u32(written)?;
     args_now.hResource = opened.resource.0;
     // SAFETY: The caller's contract.
@@ -249,7 +255,8 @@ unsafe fn open<E: Element>(
     // allocation's resource the buffer stays untouched (observed).
     if !args_now.pResourcePrivateDriverData.is_null() {
         // SAFETY: The caller's contract.
-        unsafe { write_bytes(args_now.pResourcePrivateDriverData, &opened.private) }?;
+        unsafe { write_bytes(args_now.pResourcePrivateDriverData, &opened.private) }
+            .of_member("pResourcePrivateDriverData")?;
     }
     session
         .log()
@@ -279,7 +286,8 @@ element!(D3DDDI_OPENALLOCATIONINFO, D3DDDI_OPENALLOCATIONINFO2);
 
 /// A size as `UINT`.
 pub(crate) fn to_u32(size: usize) -> Result<u32, NTSTATUS> {
-    u32::try_from(size).map_err(|_| STATUS_INTEGER_OVERFLOW)
+    u32::try_from(size)
+        .map_err(|_| refused(STATUS_INTEGER_OVERFLOW, "the sum of the sizes is beyond 32 bits"))
 }
 
 #[cfg(test)]

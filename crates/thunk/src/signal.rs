@@ -3,6 +3,7 @@
 
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use crate::wait::with_value;
@@ -80,7 +81,7 @@ const RULES: &[ArgumentRule<SignalCounts>] = &[
 /// Judges the counts of a call with one context.
 fn check_count(session: &Session, objects: u32) -> Result<usize, NTSTATUS> {
     judge_arguments(session, RULES, &SignalCounts { objects, others: 0, owner: 0, again: false })?;
-    if objects == 0 { Err(STATUS_INVALID_PARAMETER) } else { Ok(objects as usize) }
+    if objects == 0 { Err(invalid("ObjectCount is 0")) } else { Ok(objects as usize) }
 }
 
 /// Signals monitored fences immediately.
@@ -94,9 +95,11 @@ pub(crate) unsafe fn signal_synchronization_object_from_cpu(
     let count = check_count(session, arguments.ObjectCount)?;
     check(session, arguments.Flags)?;
     // SAFETY: The caller's contract.
-    let fences = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
+    let fences =
+        unsafe { read_list(arguments.ObjectHandleArray, count) }.of_member("ObjectHandleArray")?;
     // SAFETY: The caller's contract.
-    let values = unsafe { read_list(arguments.FenceValueArray, count) }?;
+    let values =
+        unsafe { read_list(arguments.FenceValueArray, count) }.of_member("FenceValueArray")?;
     let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
     let (device, rewinds) =
         (Handle(arguments.hDevice), arguments.Flags.has(Flags::AllowFenceRewind));
@@ -135,7 +138,7 @@ pub(crate) unsafe fn signal_synchronization_object2(
     check(session, arguments.Flags)?;
     let enqueues_event = arguments.Flags.has(Flags::EnqueueCpuEvent);
     if objects == 0 && !enqueues_event {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("ObjectCount is 0, and EnqueueCpuEvent is not set"));
     }
     let value = if enqueues_event { 0 } else { arguments.fence().FenceValue };
     let list = with_value(&arguments.ObjectHandleArray[..objects as usize], value);
@@ -153,11 +156,13 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu(
     let arguments = unsafe { read(args) }?;
     let count = check_count(session, arguments.ObjectCount)?;
     // SAFETY: The caller's contract.
-    let objects = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
+    let objects =
+        unsafe { read_list(arguments.ObjectHandleArray, count) }.of_member("ObjectHandleArray")?;
     let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
     let list = if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let values = unsafe { read_list(arguments.values(), count) }?;
+        let values = unsafe { read_list(arguments.values(), count) }
+            .of_member("MonitoredFenceValueArray")?;
         handles.into_iter().zip(values).collect()
     } else {
         with_value(&objects, 0)
@@ -179,23 +184,26 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
     let few = others as usize <= D3DDDI_MAX_BROADCAST_CONTEXT;
     let length = if few { others as usize } else { 0 };
     // SAFETY: The caller's contract.
-    let contexts = unsafe { read_list(arguments.BroadcastContextArray, length) }?;
+    let contexts = unsafe { read_list(arguments.BroadcastContextArray, length) }
+        .of_member("BroadcastContextArray")?;
     let owner = contexts.first().copied().unwrap_or_default();
     let again = contexts.iter().skip(1).any(|context| *context == owner);
     judge_arguments(session, RULES, &SignalCounts { objects, others, owner, again })?;
     check(session, arguments.Flags)?;
     let enqueues_event = arguments.Flags.has(Flags::EnqueueCpuEvent);
     if contexts.is_empty() || (objects == 0 && !enqueues_event) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("no context or no object is listed"));
     }
     // SAFETY: The caller's contract.
-    let names = unsafe { read_list(arguments.ObjectHandleArray, objects as usize) }?;
+    let names = unsafe { read_list(arguments.ObjectHandleArray, objects as usize) }
+        .of_member("ObjectHandleArray")?;
     let handles: Vec<Handle> = names.iter().copied().map(Handle).collect();
     let list = if enqueues_event {
         with_value(&names, 0)
     } else if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let values = unsafe { read_list(arguments.values(), names.len()) }?;
+        let values = unsafe { read_list(arguments.values(), names.len()) }
+            .of_member("MonitoredFenceValueArray")?;
         handles.into_iter().zip(values).collect()
     } else {
         with_value(&names, arguments.value())
@@ -207,7 +215,7 @@ pub(crate) unsafe fn signal_synchronization_object_from_gpu2(
 /// Flags of a signal.
 fn check(session: &Session, flags: Flags) -> Result<(), NTSTATUS> {
     if flags.has(Flags::RESERVED) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Flags are set"));
     }
     if flags.has(Flags::SignalAtSubmission) {
         session.missing_entry("D3DDDICB_SIGNALFLAGS.SignalAtSubmission");

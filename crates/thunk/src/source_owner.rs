@@ -3,6 +3,7 @@
 
 use crate::claims::{read, read_list, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -10,8 +11,9 @@ use abi::kmt::{
     D3DKMT_CHECKOCCLUSION, D3DKMT_CHECKVIDPNEXCLUSIVEOWNERSHIP, D3DKMT_GET_QUEUEDLIMIT_PRESENT,
     D3DKMT_SET_QUEUEDLIMIT_PRESENT, D3DKMT_SETQUEUEDLIMIT, D3DKMT_SETVIDPNSOURCEOWNER,
     D3DKMT_SETVIDPNSOURCEOWNER1, D3DKMT_VIDPNSOURCEOWNER_EMULATED,
-    D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, D3DKMT_VIDPNSOURCEOWNER_FLAGS as Flags,
-    D3DKMT_VIDPNSOURCEOWNER_SHARED, D3DKMT_VIDPNSOURCEOWNER_TYPE, D3DKMT_VIDPNSOURCEOWNER_UNOWNED,
+    D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVEGDI,
+    D3DKMT_VIDPNSOURCEOWNER_FLAGS as Flags, D3DKMT_VIDPNSOURCEOWNER_SHARED,
+    D3DKMT_VIDPNSOURCEOWNER_TYPE, D3DKMT_VIDPNSOURCEOWNER_UNOWNED,
 };
 use abi::status::{
     STATUS_GRAPHICS_PRESENT_OCCLUDED, STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED,
@@ -70,7 +72,7 @@ pub(crate) unsafe fn set_vidpn_source_owner1(
     // SAFETY: The caller's contract.
     let arguments = unsafe { read(args) }?;
     if arguments.Flags.has(Flags::RESERVED) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Flags are set"));
     }
     if arguments.Flags.has(Flags::UseNtHandles) {
         session.missing_entry("D3DKMTSetVidPnSourceOwner1.Flags.UseNtHandles");
@@ -92,9 +94,10 @@ unsafe fn set_owner(
     judge_arguments(session, SET_RULES, arguments)?;
     let count = arguments.VidPnSourceCount as usize;
     // SAFETY: The caller's contract.
-    let types = unsafe { read_list(arguments.pType, count) }?;
+    let types = unsafe { read_list(arguments.pType, count) }.of_member("pType")?;
     // SAFETY: The caller's contract.
-    let sources = unsafe { read_list(arguments.pVidPnSourceId, count) }?;
+    let sources =
+        unsafe { read_list(arguments.pVidPnSourceId, count) }.of_member("pVidPnSourceId")?;
     let types: Result<Vec<_>, NTSTATUS> = types.into_iter().map(ownership).collect();
     let sources: Vec<_> = sources.into_iter().zip(types?).collect();
     let device = Handle(arguments.hDevice);
@@ -110,7 +113,10 @@ fn ownership(of: D3DKMT_VIDPNSOURCEOWNER_TYPE) -> Result<Option<SourceOwnership>
         D3DKMT_VIDPNSOURCEOWNER_SHARED => Ok(Some(SourceOwnership::Shared)),
         D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE => Ok(Some(SourceOwnership::Exclusive)),
         D3DKMT_VIDPNSOURCEOWNER_EMULATED => Ok(Some(SourceOwnership::Emulated)),
-        _ => Err(STATUS_INVALID_PARAMETER),
+        D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVEGDI => Err(invalid(
+            "a type is D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVEGDI, which is for legacy devices",
+        )),
+        _ => Err(invalid("a type is unknown")),
     }
 }
 
@@ -144,7 +150,7 @@ pub(crate) unsafe fn check_occlusion(
 ) -> Result<(), NTSTATUS> {
     // SAFETY: The caller's contract.
     if unsafe { read(args) }?.hWindow.is_null() {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("hWindow is NULL"));
     }
     let monitors: u32 = session.kernel.adapter_infos().iter().map(AdapterInfo::sources).sum();
     if session.kernel.is_occluded(session.process, monitors) {
@@ -180,6 +186,6 @@ pub(crate) unsafe fn set_queued_limit(
             // SAFETY: The caller's contract.
             unsafe { write(args, arguments) }
         }
-        _ => Err(STATUS_INVALID_PARAMETER),
+        _ => Err(invalid("Type is unknown")),
     }
 }

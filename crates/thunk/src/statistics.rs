@@ -5,6 +5,7 @@ use crate::adapter::luid;
 use crate::budget::segment_group;
 use crate::claims::{read_mut, write};
 use crate::process_handle::{PROCESS_QUERY_INFORMATION, named_process};
+use crate::refusal::{invalid, invalid_with};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -20,7 +21,6 @@ use abi::kmt::{
     D3DKMT_QUERYSTATISTICS_VIDPNSOURCE, D3DKMT_SystemPagingBuffer, DXGK_GPUCLOCKDATA,
     DXGK_GPUCLOCKDATA_FLAGS,
 };
-use abi::status::STATUS_INVALID_PARAMETER;
 use flight::{Passive, RuleId};
 use kernel::{AdapterInfo, AllocationCount, AllocationCounts, Handle, NodeCounts};
 use std::mem::offset_of;
@@ -60,7 +60,7 @@ pub(crate) unsafe fn query_statistics(
     let named = arguments.AdapterLuid;
     let adapters = session.kernel.adapter_infos();
     let info = adapters.iter().find(|info| luid(info.adapter) == named);
-    let info = info.ok_or(STATUS_INVALID_PARAMETER)?;
+    let info = info.ok_or_else(|| invalid("AdapterLuid is not the LUID of an adapter"))?;
     let words = statistics(session, info, &arguments)?;
     arguments.QueryResult = D3DKMT_QUERYSTATISTICS_RESULT::ZERO;
     for (to, word) in arguments.QueryResult.Words.iter_mut().zip(words) {
@@ -77,10 +77,13 @@ fn statistics(
     arguments: &D3DKMT_QUERYSTATISTICS,
 ) -> Result<Vec<u64>, NTSTATUS> {
     let index = arguments.Index;
-    let below = |limit: u32| if index < limit { Ok(()) } else { Err(STATUS_INVALID_PARAMETER) };
-    let segment = info.segments.get(index as usize).ok_or(STATUS_INVALID_PARAMETER);
+    let outside = |limit: u32| {
+        invalid_with(|| format!("the query asks about number {index}, and the adapter has {limit}"))
+    };
+    let below = |limit: u32| if index < limit { Ok(()) } else { Err(outside(limit)) };
     let process = || named_process(session, arguments.hProcess, PROCESS_QUERY_INFORMATION);
     let segments = u32::try_from(info.segments.len()).unwrap_or(u32::MAX);
+    let segment = || info.segments.get(index as usize).ok_or_else(|| outside(segments));
     let resets = u32::try_from(info.resets).unwrap_or(u32::MAX);
     Ok(match arguments.Type {
         D3DKMT_QUERYSTATISTICS_ADAPTER => {
@@ -103,7 +106,7 @@ fn statistics(
             vec![pair(segments, info.nodes), pair(info.sources(), 0)]
         }
         D3DKMT_QUERYSTATISTICS_SEGMENT => {
-            let segment = segment?;
+            let segment = segment()?;
             let aperture = u64::from(segment.aperture);
             let there = session.kernel.segment_allocations(info.adapter, index, None).count;
             let (bytes, evicted) = (segment.committed, segment.evicted);
@@ -111,7 +114,7 @@ fn statistics(
         }
         D3DKMT_QUERYSTATISTICS_PROCESS_SEGMENT => {
             let of = process()?.id(session);
-            segment?;
+            segment()?;
             let count =
                 of.map(|of| session.kernel.segment_allocations(info.adapter, index, Some(of)));
             let AllocationCount { count, bytes } = count.unwrap_or_default();
@@ -141,7 +144,7 @@ fn statistics(
             vec![budget.budget, budget.reserved, budget.usage]
         }
         D3DKMT_QUERYSTATISTICS_PHYSICAL_ADAPTER => below(1).map(|()| Vec::new())?,
-        _ => return Err(STATUS_INVALID_PARAMETER),
+        _ => return Err(invalid("Type is unknown")),
     })
 }
 
@@ -190,7 +193,7 @@ pub(crate) unsafe fn query_clock_calibration(
     let info = session.kernel.adapter_info(session.process, Handle(arguments.hAdapter));
     let info = map_error(session, CLOCK_ERROR_RULES, info)?;
     if arguments.NodeOrdinal >= info.nodes || arguments.PhysicalAdapterIndex != 0 {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("NodeOrdinal or PhysicalAdapterIndex is not one of the adapter"));
     }
     let now = session.kernel.clock();
     arguments.ClockData = DXGK_GPUCLOCKDATA {

@@ -4,6 +4,7 @@
 //! ([`ErrorRules`]). An error breaks the first of its rules that the call judges; a successful call
 //! holds them all.
 
+use crate::refusal;
 use crate::session::Session;
 use abi::NTSTATUS;
 use abi::status::{
@@ -25,8 +26,10 @@ const GLOBAL: u32 = 2;
 /// The explanation of an error.
 struct Explained {
     status: NTSTATUS,
-    /// The rules that it may break, of which the first that the call judges counts; the sentence.
-    breach: Option<(&'static [Breaks], String)>,
+    /// The rules that it may break, of which the first that the call judges counts.
+    rules: &'static [Breaks],
+    /// `None` if the sentence of the error itself says it.
+    sentence: Option<String>,
 }
 
 /// A rule that an error breaks.
@@ -91,8 +94,10 @@ fn judge_error(session: &Session, error_rules: ErrorRules, error: &KernelError) 
     if matches!(error, KernelError::CrossAdapterOpen(_)) {
         session.missing_entry("D3DKMTOpenResource of a cross-adapter resource on another adapter");
     }
-    let Explained { status, breach } = explain(error);
-    let broken = breach.and_then(|(rules, sentence)| Some((error_rules.first(rules)?, sentence)));
+    let explained = explain(error);
+    explained.note(error);
+    let Explained { status, rules, sentence } = explained;
+    let broken = error_rules.first(rules).zip(sentence);
     for rule in error_rules.rules() {
         let sentence = match &broken {
             Some((this, sentence)) if *this == rule => Some(sentence.clone()),
@@ -105,7 +110,22 @@ fn judge_error(session: &Session, error_rules: ErrorRules, error: &KernelError) 
 
 /// The status of an error, for calls that judge no rule on it.
 pub(crate) fn status(error: &KernelError) -> NTSTATUS {
-    explain(error).status
+    explain(error).note(error)
+}
+
+impl Explained {
+    /// Notes why the call is refused, and returns its status.
+    fn note(&self, error: &KernelError) -> NTSTATUS {
+        match error {
+            // A wait that the caller did not want, or one that is a finding.
+            KernelError::InUse(_) | KernelError::Stuck => refusal::reported(),
+            _ => {
+                let sentence = || self.sentence.clone().unwrap_or_else(|| error.to_string());
+                refusal::refused_with(self.status, sentence);
+            }
+        }
+        self.status
+    }
 }
 
 impl ErrorRules {
@@ -132,12 +152,12 @@ impl ErrorRules {
 
 /// An error that breaks no rule.
 fn plain(status: NTSTATUS) -> Explained {
-    Explained { status, breach: None }
+    Explained { status, rules: &[], sentence: None }
 }
 
 /// An error that breaks a rule.
 fn breach(status: NTSTATUS, rules: &'static [Breaks], sentence: String) -> Explained {
-    Explained { status, breach: Some((rules, sentence)) }
+    Explained { status, rules, sentence: Some(sentence) }
 }
 
 /// An invalid parameter that breaks a rule.
@@ -413,7 +433,7 @@ fn explain_handle(argument: Argument, handle: u32, why: &HandleError) -> Explain
             | Argument::SharedSync
             | Argument::Shared(_),
             _,
-        ) => return plain(STATUS_INVALID_PARAMETER),
+        ) => &[],
         (Argument::Resource, _) => &[Handle(HandleArgument::Resource)],
         (Argument::SharedResource, _) => &[Handle(HandleArgument::SharedResource)],
         (Argument::KeyedMutex, _) => &[Handle(HandleArgument::KeyedMutex)],

@@ -3,6 +3,7 @@
 
 use crate::claims::{read_bytes, read_into, read_small_list};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -57,7 +58,8 @@ pub(crate) unsafe fn submit_command(
     let primaries = first(&arguments.WrittenPrimaries, arguments.NumPrimaries)?.collect();
     let (from, size) = (arguments.pPrivateDriverData.cast_const(), arguments.PrivateDriverDataSize);
     // SAFETY: The caller's contract.
-    let private: PacketData = unsafe { read_small_list(from.cast(), size as usize) }?;
+    let private: PacketData =
+        unsafe { read_small_list(from.cast(), size as usize) }.of_member("pPrivateDriverData")?;
     let looks = session.is_trusted() && size > 0 && session.log().is_enabled();
     let given = if looks { digest(&private) } else { Hex(0) };
     let packet = Packet {
@@ -70,7 +72,7 @@ pub(crate) unsafe fn submit_command(
     // In a guarded session the caller's other threads may write to the data during the call.
     if looks {
         // SAFETY: The caller's contract.
-        let left = digest(&unsafe { read_bytes(from, size) }?);
+        let left = digest(&unsafe { read_bytes(from, size) }.of_member("pPrivateDriverData")?);
         session.log().emit(session.process.subject(), || EventKind::PacketPrivate {
             bytes: size,
             before: given,
@@ -82,7 +84,8 @@ pub(crate) unsafe fn submit_command(
 
 /// The first `count` handles of an array in the caller's structure.
 fn first(list: &[u32], count: u32) -> Result<impl Iterator<Item = Handle>, NTSTATUS> {
-    let list = list.get(..count as usize).ok_or(STATUS_INVALID_PARAMETER)?;
+    let list = list.get(..count as usize);
+    let list = list.ok_or_else(|| invalid("a count is larger than the array in the structure"))?;
     Ok(list.iter().map(|handle| Handle(*handle)))
 }
 

@@ -3,6 +3,7 @@
 
 use crate::claims::{ShownAccess, read, read_mut, write};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::invalid;
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -166,7 +167,7 @@ pub(crate) unsafe fn create_synchronization_object2(
     judge_arguments(session, RULES_2, &arguments)?;
     let flags = arguments.Info.Flags;
     if flags.has(Flags::RESERVED) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Info.Flags are set"));
     }
     let unheard = [
         (Flags::CrossAdapter, "D3DDDI_SYNCHRONIZATIONOBJECT_FLAGS.CrossAdapter"),
@@ -245,7 +246,7 @@ fn kind(session: &Session, info: &Info) -> Result<SyncKind, NTSTATUS> {
             session.missing_entry("D3DDDI_PERIODIC_MONITORED_FENCE");
             return Err(STATUS_NOT_SUPPORTED);
         }
-        _ => return Err(STATUS_INVALID_PARAMETER),
+        _ => return Err(invalid("Info.Type is unknown")),
     })
 }
 

@@ -3,6 +3,7 @@
 
 use crate::claims::{read, read_list};
 use crate::entry::{ArgumentRule, judge_arguments};
+use crate::refusal::{OfMember, invalid};
 use crate::session::Session;
 use crate::status::{ErrorRules, HandleArgument, map_error};
 use abi::NTSTATUS;
@@ -69,7 +70,7 @@ const RULES: &[ArgumentRule<u32>] = &[ArgumentRule {
 /// Judges the number of objects to wait for: at least one.
 fn check_count(session: &Session, count: u32) -> Result<usize, NTSTATUS> {
     judge_arguments(session, RULES, &count)?;
-    if count == 0 { Err(STATUS_INVALID_PARAMETER) } else { Ok(count as usize) }
+    if count == 0 { Err(invalid("ObjectCount is 0")) } else { Ok(count as usize) }
 }
 
 /// Waits until fences have values, or sets an event then.
@@ -82,12 +83,14 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_cpu(
     let arguments = unsafe { read(args) }?;
     let count = check_count(session, arguments.ObjectCount)?;
     if arguments.Flags.has(WaitFlags::RESERVED) {
-        return Err(STATUS_INVALID_PARAMETER);
+        return Err(invalid("reserved bits of Flags are set"));
     }
     // SAFETY: The caller's contract.
-    let fences = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
+    let fences =
+        unsafe { read_list(arguments.ObjectHandleArray, count) }.of_member("ObjectHandleArray")?;
     // SAFETY: The caller's contract.
-    let values = unsafe { read_list(arguments.FenceValueArray, count) }?;
+    let values =
+        unsafe { read_list(arguments.FenceValueArray, count) }.of_member("FenceValueArray")?;
     let list: Vec<(Handle, u64)> = fences.into_iter().map(Handle).zip(values).collect();
     let event = (!arguments.hAsyncEvent.is_null()).then_some(arguments.hAsyncEvent);
     let result = session.with_optional_event(event, |event| {
@@ -135,11 +138,13 @@ pub(crate) unsafe fn wait_for_synchronization_object_from_gpu(
     let arguments = unsafe { read(args) }?;
     let count = check_count(session, arguments.ObjectCount)?;
     // SAFETY: The caller's contract.
-    let objects = unsafe { read_list(arguments.ObjectHandleArray, count) }?;
+    let objects =
+        unsafe { read_list(arguments.ObjectHandleArray, count) }.of_member("ObjectHandleArray")?;
     let handles: Vec<Handle> = objects.iter().copied().map(Handle).collect();
     let list = if session.kernel.are_fences(session.process, &handles) {
         // SAFETY: The caller's contract.
-        let values = unsafe { read_list(arguments.values(), count) }?;
+        let values = unsafe { read_list(arguments.values(), count) }
+            .of_member("MonitoredFenceValueArray")?;
         handles.into_iter().zip(values).collect()
     } else {
         with_value(&objects, arguments.value())

@@ -386,6 +386,26 @@ mod tests {
         assert!(stops.count() > 20);
     }
 
+    /// A bug check that is documented for the act makes an error of the rule.
+    #[test]
+    fn a_warning_says_why_its_bug_check_is_not_certain() {
+        let conditions =
+            ["under Driver Verifier: ", "with special pool: ", "as one project observed"];
+        let warnings = catalogue().iter().filter(|entry| entry.severity() < Severity::Error);
+        let parts =
+            warnings.flat_map(|entry| entry.on_breach.split("; ").map(move |part| (entry, part)));
+        let named = parts.filter(|(_, part)| part.contains("bugcheck"));
+        let mut count = 0;
+        for (entry, part) in named {
+            count += 1;
+            assert!(conditions.iter().any(|text| part.contains(text)), "{}: {part}", entry.id);
+            if part.ends_with("as one project observed") {
+                assert_eq!(entry.confidence.as_deref(), Some("one"), "{}", entry.id);
+            }
+        }
+        assert!(count > 10);
+    }
+
     #[test]
     fn severity_is_how_well_a_rule_is_known() {
         let severity = |id| find(id).unwrap().severity();

@@ -57,11 +57,10 @@ fn allocation_data_left_alone(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(live) = driver_handle.live_object() else { return Verdict::Holds };
     let handle = if live.kind == Kind::Resource { "hResource" } else { "hAllocation" };
     let block = driver_handle.block.as_deref();
-    let size =
-        block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
+    let details = block.map_or(String::new(), |block| format!(" ({})", block.details()));
     let message = format!(
-        "{CLOSE_ALLOCATION} freed the pool block behind the {handle} of {live}{size}, but {live} \
-         is not destroyed yet"
+        "{CLOSE_ALLOCATION} freed the pool block behind the {handle} of {live}{details}, but \
+         {live} is not destroyed yet"
     );
     Verdict::broken(Component::Driver, CLOSE_ALLOCATION.into(), message)
 }

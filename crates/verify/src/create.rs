@@ -133,7 +133,10 @@ fn has_size(event: &Event, _shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     };
     Verdict::holds_if(size > 0, Component::Driver, "DxgkDdiCreateAllocation, Size", || {
-        format!("{CREATE_ALLOCATION} gave {} a Size of 0, but it has to be more", event.subject)
+        format!(
+            "{CREATE_ALLOCATION} gave {} a Size of 0, but Size must be greater than 0",
+            event.subject
+        )
     })
 }
 
@@ -144,7 +147,7 @@ fn pitch_size_sufficient(event: &Event, _shadows: &Shadows) -> Verdict {
     let kept = pitch_size == 0 || pitch_size >= size;
     Verdict::holds_if(kept, Component::Driver, "DxgkDdiCreateAllocation, PitchAlignedSize", || {
         format!(
-            "{CREATE_ALLOCATION} gave {} a PitchAlignedSize of {pitch_size}, but it has to be 0 \
+            "{CREATE_ALLOCATION} gave {} a PitchAlignedSize of {pitch_size}, but it must be 0 \
              or at least its Size, {size}",
             event.subject
         )
@@ -161,7 +164,7 @@ fn layout_is_possible(event: &Event, _shadows: &Shadows) -> Verdict {
     let (member, why) = if let Some((member, bytes)) = sizes.iter().find(|(_, it)| overflows(*it)) {
         (*member, format!("a {member} of {bytes:#x}, but that overflows when it is rounded up"))
     } else if alignment != 0 && !alignment.is_power_of_two() {
-        ("Alignment", format!("an Alignment of {alignment:#x}, but that is no power of two"))
+        ("Alignment", format!("an Alignment of {alignment:#x}, which is not a power of two"))
     } else {
         return Verdict::Holds;
     };

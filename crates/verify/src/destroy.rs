@@ -6,7 +6,7 @@
 use crate::ddi::DESTROY_ALLOCATION;
 use crate::pool::written_place;
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Block, DriverPointer, Shadows, call_of};
+use crate::shadow::{DriverPointer, Shadows, call_of};
 use flight::{Component, Event, EventKind, Irql, Kind, RuleId, Subject};
 
 /// The rules on `DxgkDdiDestroyAllocation`.
@@ -74,8 +74,8 @@ fn destroy_does_not_wait(event: &Event, shadows: &Shadows) -> Verdict {
     Verdict::holds_if(call.gpu_wait.is_none(), Component::Driver, DESTROY_ALLOCATION, || {
         let gpu_wait = call.gpu_wait.as_deref().unwrap_or_default();
         format!(
-            "{} waited in {DESTROY_ALLOCATION} ({gpu_wait}), but what is destroyed there is used \
-             by no work any more",
+            "{} waited in {DESTROY_ALLOCATION} ({gpu_wait}), but no work uses what the call \
+             destroys",
             event.subject
         )
     })
@@ -102,14 +102,13 @@ fn allocation_freed(event: &Event, shadows: &Shadows) -> Verdict {
     let Some((block, of)) = block.and_then(|block| Some((block, block.kept_of?))) else {
         return Verdict::NotApplicable;
     };
-    let Block { bytes, tag, .. } = block;
     let kept = format!(
-        "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its hAllocation \
-         ({bytes} bytes, tag {tag})"
+        "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its hAllocation ({})",
+        block.details()
     );
     let later = match event.kind {
         EventKind::DriverHandleSet { of: next } => format!("is not freed before {next} gets it"),
-        EventKind::PoolFreed {} => {
+        EventKind::PoolFreed { .. } => {
             let call = shadows.call_of(event).map(|call| call.name.clone());
             format!("is not freed before {}", call.unwrap_or("a later time".into()))
         }
@@ -147,18 +146,14 @@ fn freed(
     argument: &'static str,
     handle: &str,
 ) -> Verdict {
-    let Some(Block { bytes, tag, freed, leaked, .. }) =
-        driver_handle.and_then(|driver_handle| driver_handle.block.as_deref())
-    else {
-        return Verdict::NotApplicable;
-    };
-    if *leaked {
-        return Verdict::NotApplicable; // The call that should have freed it has crashed.
-    }
-    Verdict::holds_if(freed.is_some(), Component::Driver, argument, || {
+    let block = driver_handle.and_then(|driver_handle| driver_handle.block.as_deref());
+    // Of a leaked block, the call that should have freed it has crashed.
+    let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
+    Verdict::holds_if(block.freed.is_some(), Component::Driver, argument, || {
         format!(
-            "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its {handle} \
-             ({bytes} bytes, tag {tag}) is not freed"
+            "{DESTROY_ALLOCATION} returned for {of}, but the pool block behind its {handle} ({}) is \
+             not freed",
+            block.details()
         )
     })
 }
@@ -173,13 +168,13 @@ fn freed_data_unreachable(event: &Event, shadows: &Shadows) -> Verdict {
             return Verdict::NotApplicable;
         };
         let (argument, found) = written_place(event, shadows);
-        let Block { bytes, tag, .. } = block;
         return Verdict::broken(
             Component::Driver,
             argument,
             format!(
-                "the pool block behind the hAllocation of {of} ({bytes} bytes, tag {tag}) was \
-                 written to at offset {offset} after it was freed{found}"
+                "the pool block behind the hAllocation of {of} ({}) was written to at offset \
+                 {offset} after it was freed{found}",
+                block.details()
             ),
         );
     }
@@ -266,7 +261,7 @@ fn destroy_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     Verdict::holds_if(result == "ok", Component::Driver, DESTROY_ALLOCATION, || {
         format!(
             "{DESTROY_ALLOCATION} returned {result}, but its allocations are destroyed anyway: \
-             it has to succeed"
+             it must succeed"
         )
     })
 }
@@ -350,10 +345,7 @@ mod tests {
         check(id, &[DESTROYS, FREED, ENDED], &[]);
         let kept = "DxgkDdiDestroyAllocation returned for allocation 3, but the pool block behind \
                     its hAllocation (64 bytes, tag Wtun) is not freed";
-        for late in [
-            "c9 driver-pointer:1 pool.held-after-stop allocated=\"\"",
-            "driver-pointer:1 pool.leaked allocated=\"\"",
-        ] {
+        for late in ["c9 driver-pointer:1 pool.held-after-stop", "driver-pointer:1 pool.leaked"] {
             check(id, &[DESTROYS, ENDED, late], &[kept]);
         }
         let plain = "driver-pointer:7 driver-handle.set of=allocation:9\ndriver-pointer:7 driver-handle.ended of=allocation:9 only_object=false";
@@ -446,7 +438,7 @@ mod tests {
         check(RuleId::KMD_DESTROY_010, &[CALL, RETURN], &[]);
         let refused = RETURN.replace("=ok", "=no-memory");
         let no = "DxgkDdiDestroyAllocation returned no-memory, but its allocations are destroyed \
-                  anyway: it has to succeed";
+                  anyway: it must succeed";
         check(RuleId::KMD_DESTROY_009, &[CALL, &refused], &[no]);
         let crashed = [CALL, &RETURN.replace("=ok", "=crashed")].concat();
         assert_eq!(judge_count(RuleId::KMD_DESTROY_009, &crashed), 0);

@@ -16,6 +16,9 @@ use crate::shadow::{
 use flight::{Event, EventKind, Kind, Subject, Text};
 use smallvec::SmallVec;
 
+/// The entry point that keeps a resource alive while it opens it by an NT handle.
+const OPEN_NT: &str = "D3DKMTOpenResourceFromNtHandle";
+
 impl Shadows {
     /// Records an event, after the rules have judged it.
     #[expect(clippy::inline_always, reason = "a part of the verifier's loop over events")]
@@ -130,6 +133,12 @@ impl Shadows {
     #[inline(never)]
     fn follow_process(&mut self, event: &Event) {
         match event.kind {
+            EventKind::Enter { ref call } if call == OPEN_NT => {
+                self.nt_openers.insert(event.thread);
+            }
+            EventKind::Leave { .. } if !self.nt_openers.is_empty() => {
+                self.nt_openers.remove(&event.thread);
+            }
             EventKind::ProcessEnded {} => return self.end_subject::<Process>(event),
             EventKind::HandlePublished { of, .. } if of.kind != Kind::View => {
                 self.count_queue_handle(of, true);

@@ -10,7 +10,7 @@ use crate::shadow::{
     Retirement, SharedData, View, ViewStage,
 };
 use crate::shadow::{Key, Serial, Shadows, call_of};
-use flight::{Event, EventKind, Kind, Subject};
+use flight::{Callers, Event, EventKind, Kind, Subject};
 
 impl Shadows {
     pub(crate) fn follow_resource(&mut self, event: &Event) {
@@ -88,11 +88,14 @@ impl Shadows {
         if let EventKind::AllocationCreated { adapter, device: creator, resource, .. } = event.kind
         {
             let driver_handle = self.early_handles.get(&event.subject).copied();
+            let mut creator_process = None;
+            self.with_device(creator, |device| creator_process = device.process);
             let (owner, creator) = (adapter.into(), creator.into());
             let of_resource = resource.map(Serial::from);
             self.begin(event, || Allocation {
                 adapter: owner,
                 creator,
+                creator_process,
                 memory: Rare::default(),
                 resource: of_resource,
                 driver_handle,
@@ -163,12 +166,21 @@ impl Shadows {
             let named = self.resource_view(resource).map(|view| view.resource);
             let resource = named.or_else(|| resource.serial());
             let (mut creator, mut requirements) = (false, MemoryRequirements::default());
+            let mut ended_by = None;
+            let mut process = None;
+            self.with_device(device, |device| process = device.process);
             self.with_allocation(allocation, |allocation| {
+                ended_by = allocation.ended_by.take();
                 allocation.views += 1;
                 allocation.busy += 1;
-                creator = allocation.creator == device;
+                let other_device = process.is_some() && process == allocation.creator_process;
+                creator = allocation.creator == device || other_device;
                 requirements = allocation.memory.requirements;
             });
+            // An open by an NT handle was under way when the last view and the NT handle were closed.
+            if let Some(retirement) = ended_by {
+                self.with_retirement(retirement, |it| decrement(&mut it.orphans));
+            }
             let (of_allocation, of_device) = (allocation.into(), device.into());
             self.begin(event, || View {
                 allocation: of_allocation,
@@ -234,6 +246,7 @@ impl Shadows {
         let Some(ended) = self.take_subject(event, ended) else { return };
         let (allocation, device, retirement, resource, (was_busy, was_hasty, listed)) = ended;
         let mut orphan = 0;
+        let held = resource.is_some_and(|resource| self.nt_holds_of(resource.into()) > 0);
         self.with_allocation(allocation, |it| {
             if was_busy {
                 decrement(&mut it.busy);
@@ -242,7 +255,7 @@ impl Shadows {
                 decrement(&mut it.memory.resident_devices);
             }
             decrement(&mut it.views);
-            if it.views == 0 {
+            if it.views == 0 && !held {
                 (it.ended_by, orphan) = (retirement, 1);
             }
         });
@@ -320,7 +333,7 @@ impl Shadows {
         match &event.kind {
             // The NULL handle stands for nothing.
             _ if subject.number == 0 => (),
-            EventKind::PoolAllocated { bytes, tag } => {
+            EventKind::PoolAllocated { bytes, tag, caller } => {
                 let (bytes, taken_in) = (*bytes, call_of(event));
                 let allocated_in = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
                 let (tag_of, freed, leaked) = (tag.clone(), None, false);
@@ -329,7 +342,9 @@ impl Shadows {
                     tag: tag_of,
                     taken_in,
                     allocated_in,
+                    allocated_by: caller.clone(),
                     freed,
+                    freed_by: Callers::UNKNOWN,
                     leaked,
                     kept_of: None,
                     allocation: None,
@@ -349,11 +364,12 @@ impl Shadows {
                     call.blocks.push((subject.into(), bytes, tag.clone()));
                 }
             }
-            EventKind::PoolFreed {} => {
+            EventKind::PoolFreed { caller } => {
                 let name = call.and_then(|serial| Some(self.call(serial)?.name.clone()));
                 let Some(driver_handle) = self.subject_mut::<DriverPointer>(event) else { return };
                 let Some(block) = &mut driver_handle.block else { return };
                 block.freed = Some(name.unwrap_or("ExFreePoolWithTag".into()));
+                block.freed_by = caller.clone();
                 block.kept_of = None;
                 let taken_in = block.taken_in;
                 if let Some(call) = self.call_mut(taken_in) {

@@ -1,6 +1,6 @@
 //! Following resets, and work that a node gives back.
 
-use crate::shadow::tdr::{Recovery, TDR_LIMIT_TIME};
+use crate::shadow::tdr::{PagingCommands, Recovery, TDR_LIMIT_TIME};
 use crate::shadow::{Adapter, Key, Node, Serial, Shadows};
 use flight::{Event, EventKind, Fence};
 
@@ -38,8 +38,11 @@ impl Shadows {
 
     /// Follows the paging commands of a node.
     pub(crate) fn follow_pages(&mut self, event: &Event) {
+        let adapter = self.node(event.subject).and_then(|node| node.adapter);
+        let resetting = adapter
+            .and_then(|adapter| self.adapter(adapter))
+            .is_some_and(|adapter| adapter.recovery.resetting);
         let Some(node) = self.node_mut(event.subject) else { return };
-        let adapter = node.adapter;
         match event.kind {
             EventKind::PagingSubmitted { fence, .. } => node.pages.submit(fence),
             EventKind::FencePassed { fence } => node.pages.done(fence),
@@ -51,6 +54,8 @@ impl Shadows {
                     node.pages.end(last);
                 }
             }
+            // The reset of the adapter also ends what the node gave back before.
+            EventKind::NodeReset { .. } if resetting => node.pages = PagingCommands::default(),
             EventKind::NodeReset { aborted, .. } => {
                 let lost = node.pages.end(aborted);
                 if let Some(adapter) = adapter.filter(|_| lost) {

@@ -28,6 +28,7 @@ pub use cause::cause;
 pub use ddi::documented_level;
 pub use handle_history::HandleHistory;
 pub use oracle::Oracle;
+pub use oracle_packets::{ClientCommand, CommandBytes, DecodeCommands, Operand};
 pub use rule::{Judge, Rule, Verdict};
 pub use sentence::{name_statuses, plural, sentence};
 pub use shadow::Shadows;
@@ -53,6 +54,7 @@ mod follow_context_allocation;
 mod follow_keyed_mutex;
 mod follow_memory;
 mod follow_nt_object;
+mod follow_on;
 mod follow_paging;
 mod follow_residency;
 mod follow_source;
@@ -98,6 +100,8 @@ mod threading;
 
 // Rules on bytes in memory and on page tables, judged by comparing both with a model.
 mod oracle;
+mod oracle_look;
+mod oracle_packets;
 mod oracle_tables;
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn lock_cpu_visible(event: &Event, shadows: &Shadows) -> Verdict {
 fn lock_by_creator(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(it) = shadows.view(event.subject) else { return Verdict::NotApplicable };
     Verdict::holds_if(it.creator, Component::Kernel, LOCK, || {
-        format!("{} locks {}, which another device created", it.device, it.allocation)
+        format!("{} locks {}, which another process created", it.device, it.allocation)
     })
 }
 

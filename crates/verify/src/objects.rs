@@ -6,7 +6,7 @@ use crate::ddi::{
     REMOVE_DEVICE, UNLOAD,
 };
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{Block, Shadows};
+use crate::shadow::Shadows;
 use flight::{Component, Event, EventKind, Kind, RuleId, Subject};
 
 /// The rules on adapters, devices, contexts and handle data.
@@ -53,18 +53,17 @@ fn one_adapter_not_declined(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn adapter_freed(event: &Event, shadows: &Shadows) -> Verdict {
-    if let EventKind::PoolLeaked { allocated } = &event.kind {
+    if let EventKind::PoolLeaked {} = &event.kind {
         let block = shadows
             .driver_pointer(event.subject)
             .and_then(|driver_pointer| driver_pointer.block.as_deref());
-        let Some(Block { bytes, tag, .. }) =
-            block.filter(|block| block.is_added() && !block.leaked)
-        else {
+        let Some(block) = block.filter(|block| block.is_added() && !block.leaked) else {
             return Verdict::NotApplicable;
         };
         let message = format!(
-            "a pool block ({bytes} bytes, tag {tag}) that {ADD_DEVICE} took{allocated} is not freed, but \
-             {REMOVE_DEVICE} frees all that it took"
+            "a pool block ({}) that {ADD_DEVICE} took is not freed: {REMOVE_DEVICE} must free what \
+             {ADD_DEVICE} allocated",
+            block.details()
         );
         return Verdict::broken(Component::Driver, REMOVE_DEVICE.into(), message);
     }
@@ -83,7 +82,7 @@ fn device_freed(event: &Event, shadows: &Shadows) -> Verdict {
         return Verdict::NotApplicable;
     }
     Verdict::holds_if(result == "ok", Component::Driver, DESTROY_DEVICE, || {
-        format!("{DESTROY_DEVICE} returned {result}, but it has to succeed")
+        format!("{DESTROY_DEVICE} returned {result}, but must succeed")
     })
 }
 
@@ -102,11 +101,12 @@ pub(crate) fn freed(
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_deref());
-    let Some(Block { bytes, tag, freed, .. }) = block else { return Verdict::NotApplicable };
-    Verdict::holds_if(freed.is_some(), Component::Driver, ddi, || {
+    let Some(block) = block else { return Verdict::NotApplicable };
+    Verdict::holds_if(block.freed.is_some(), Component::Driver, ddi, || {
         format!(
-            "{ddi} returned for {of}, but the pool block behind its {driver_handle} ({bytes} bytes, tag \
-             {tag}) is not freed"
+            "{ddi} returned for {of}, but the pool block behind its {driver_handle} ({}) is not \
+             freed",
+            block.details()
         )
     })
 }
@@ -120,7 +120,7 @@ fn device_has_driver_handle(event: &Event, _shadows: &Shadows) -> Verdict {
         event.subject.number != 0,
         Component::Driver,
         "DxgkDdiCreateDevice, hDevice",
-        || format!("{CREATE_DEVICE} succeeded for {to}, but left no hDevice of its own"),
+        || format!("{CREATE_DEVICE} succeeded for {to}, but did not set hDevice"),
     )
 }
 
@@ -172,7 +172,7 @@ fn data_not_held(event: &Event, shadows: &Shadows) -> Verdict {
     let argument = "DxgkDdiDestroyAllocation, pAllocationList";
     Verdict::holds_if(allocation.data_references == 0, Component::Kernel, argument, || {
         format!(
-            "{} is destroyed, but its driver has acquired its data {} times and not let go of it",
+            "{} is destroyed, but its driver has acquired its data {} times and not released it",
             event.subject, allocation.data_references
         )
     })
@@ -268,7 +268,7 @@ mod tests {
                     driver-pointer:1 driver-handle.set of={of}
                     {freed} pool.freed
                     driver-pointer:1 driver-handle.ended of={of} only_object=false
-                    driver-pointer:1 pool.leaked allocated=\"\""
+                    driver-pointer:1 pool.leaked"
                 )
             };
             assert!(messages(id, &life("driver-pointer:1")).is_empty(), "{of}");
@@ -291,7 +291,7 @@ mod tests {
         assert!(messages(RuleId::KMD_DEV_001, &given(1)).is_empty());
         assert_eq!(
             messages(RuleId::KMD_DEV_001, &given(0)),
-            ["DxgkDdiCreateDevice succeeded for device 1, but left no hDevice of its own"]
+            ["DxgkDdiCreateDevice succeeded for device 1, but did not set hDevice"]
         );
         let end = |result| back(1, "DxgkDdiDestroyDevice", result);
         assert!(messages(RuleId::KMD_DEV_002, &end("ok")).is_empty());

@@ -3,20 +3,32 @@
 //! The content of an allocation is read when a transfer out begins, and must arrive unchanged; from
 //! then on nothing may change it until it is back. Resident content may change when a client's
 //! packet runs: it is known from its arrival until the next packet is submitted to the hardware.
+//!
+//! Without a model of the hardware, the oracle looks at memory that the CPU sees, at the pages behind
+//! apertures, and at what a transfer brings back to system memory: the bytes that arrived in memory
+//! that the CPU does not see must leave it unchanged, and no page of the destination may be left out.
 
+use crate::oracle_look::{GpuBytes, read_arrived, read_at_gpu, read_gpu, read_system};
+use crate::oracle_packets::{DecodeCommands, judge_packet};
 use crate::oracle_tables::Tables;
 use flight::{
-    Component, Log, MemoryObserver, PageTableWrite, PagingMove, PagingMovement, RuleId, Run,
-    Subject, TlbFlush,
+    Component, FinishedPacket, Kind, Log, MemoryObserver, PageTableWrite, PagingMove,
+    PagingMovement, RuleId, Run, Subject, TlbFlush,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const ARGUMENT: &str = "DxgkDdiBuildPagingBuffer";
 
+/// Content that equals the pattern before a transfer in so many bytes is taken for bytes that were
+/// not written.
+const OVERWRITTEN_UNIT: usize = 64;
+
 /// The model of allocations' bytes.
 pub struct Oracle {
     log: Arc<Log>,
+    /// The format of clients' commands, if it is known.
+    decode: Option<DecodeCommands>,
     state: Mutex<State>,
 }
 
@@ -27,6 +39,8 @@ struct State {
     pending: BTreeMap<Subject, u32>,
     /// The GPU address ranges that those write.
     arriving: Vec<(Subject, u64, u64)>,
+    /// Transfers out of memory that is not seen, with the pattern that they have to overwrite.
+    overwritten: BTreeMap<Subject, u32>,
     /// Counts the packets of clients.
     packets: u64,
     compared: u64,
@@ -45,10 +59,12 @@ enum ContentLocation {
     /// In transfer: nothing can be compared.
     InTransfer,
     System(Vec<Run>),
-    /// At a GPU address, if no packet was submitted to the hardware since.
+    /// At a GPU address, if no packet was submitted to the hardware since. `pages` are those that
+    /// an aperture maps there, if the oracle can look only at them.
     Gpu {
         address: u64,
         packets: u64,
+        pages: Vec<Run>,
     },
 }
 
@@ -59,10 +75,42 @@ struct ByteMismatch {
     found: u8,
 }
 
+impl State {
+    /// Forgets content that is about to leave memory that is not seen, if it can have changed since
+    /// it arrived there: a packet ran, or the hardware saved a context.
+    fn forget_unseen(&mut self, it: &PagingMove<'_>, before: bool) {
+        let from = match it.movement {
+            PagingMovement::PageOut => Some(it.address),
+            PagingMovement::Relocate => it.from,
+            _ => None,
+        };
+        let may_be_unseen = !before && !it.hardware.models_hardware();
+        let Some(from) = from.filter(|_| may_be_unseen) else { return };
+        if !matches!(read_gpu(it, from, it.bytes), GpuBytes::Unseen) {
+            return;
+        }
+        let stays = it.of.kind != Kind::ContextAllocation
+            && self.allocations.get(&it.of).is_some_and(|known| match known.location {
+                ContentLocation::Gpu { address, packets, .. } => {
+                    (address, packets) == (from, self.packets)
+                }
+                _ => false,
+            });
+        if !stays {
+            self.allocations.remove(&it.of);
+        }
+    }
+}
+
 impl Oracle {
     /// An oracle that logs its findings there.
     pub fn new(log: Arc<Log>) -> Arc<Self> {
-        Arc::new(Self { log, state: Mutex::default() })
+        Self::with_commands(log, None)
+    }
+
+    /// The same, for clients with commands in this format.
+    pub fn with_commands(log: Arc<Log>, decode: Option<DecodeCommands>) -> Arc<Self> {
+        Arc::new(Self { log, decode, state: Mutex::default() })
     }
 
     /// How many bytes it has compared.
@@ -83,19 +131,25 @@ impl Oracle {
         self.log.judge(rule, Component::Driver, of, ARGUMENT, broken);
     }
 
-    /// Compares the destination of an operation. Returns whether the bytes are there in order.
+    /// Compares the destination of an operation with the content. Returns whether the bytes are there
+    /// in order. Without a model of the hardware, wrong bytes are the content from then on: each
+    /// mistake is reported once.
     fn check_arrived(
         &self,
         state: &mut State,
         it: &PagingMove<'_>,
-        expected: &[u8],
+        content: &mut Vec<u8>,
         rule: RuleId,
     ) -> bool {
+        let expected = content.as_slice();
         let gpu = !matches!(it.movement, PagingMovement::PageOut);
-        let found = if gpu { read_at_gpu(it) } else { read_system(it.ram, it.runs, it.bytes) };
-        let Some(found) = found else {
-            self.judge(rule, it.of, Some(not_reached(it)));
-            return true;
+        let found = match read_arrived(it) {
+            GpuBytes::Seen(found) => found,
+            GpuBytes::Unseen => return true,
+            GpuBytes::Unreached => {
+                self.judge(rule, it.of, Some(not_reached(it)));
+                return true;
+            }
         };
         state.compared += it.bytes;
         let wrong = first_mismatch(expected, &found);
@@ -108,15 +162,25 @@ impl Oracle {
             } else {
                 format!("page {} of the system's memory", offset / 4096)
             };
+            let earlier = match read_at_gpu(it) {
+                GpuBytes::Unseen if !gpu => {
+                    "; the operation that brought the bytes to where the CPU does not see them may \
+                     be the wrong one"
+                }
+                _ => "",
+            };
             format!(
                 "{} ({}) left byte {offset:#x} of {}, at {location}, as {found:#04x} where \
-                 {expected:#04x} must be",
+                 {expected:#04x} must be{earlier}",
                 name(it.movement),
                 it.paging,
                 it.of
             )
         });
         self.judge(rule, it.of, broken);
+        if !it.hardware.models_hardware() {
+            *content = found;
+        }
         true
     }
 
@@ -181,7 +245,7 @@ impl Oracle {
     /// Judges a client's promise that the GPU has not written to discarded memory.
     fn judge_unwritten(&self, it: &PagingMove<'_>) {
         let Some(kept) = read_system(it.ram, it.runs, it.bytes) else { return };
-        let Some(now) = read_at_gpu(it) else { return };
+        let GpuBytes::Seen(now) = read_at_gpu(it) else { return };
         let broken = first_mismatch(&kept, &now).map(|ByteMismatch { offset, expected, found }| {
             format!(
                 "{} is evicted with NotWrittenTo, but the GPU has written to it: byte \
@@ -198,6 +262,36 @@ impl Oracle {
         );
     }
 
+    /// Judges that a transfer out of memory that is not seen wrote all of its destination, which had
+    /// this pattern before. Returns the content that it has to have: what is known of it, or else what
+    /// is there. `None` if only its driver knows the layout, or if the transfer is wrong.
+    fn check_overwritten(
+        &self,
+        state: &mut State,
+        it: &PagingMove<'_>,
+        pattern: u32,
+        known: Option<KnownContent>,
+    ) -> Option<KnownContent> {
+        let found = read_system(it.ram, it.runs, it.bytes)?;
+        state.compared += it.bytes;
+        let unit = pattern.to_ne_bytes().repeat(OVERWRITTEN_UNIT / 4);
+        let left_out = found.chunks(OVERWRITTEN_UNIT).position(|bytes| bytes == unit);
+        let broken = left_out.map(|unit| {
+            format!(
+                "{} ({}) wrote nothing to bytes {:#x} to {:#x} of {} in the system's memory",
+                name(it.movement),
+                it.paging,
+                unit * OVERWRITTEN_UNIT,
+                (unit + 1) * OVERWRITTEN_UNIT - 1,
+                it.of
+            )
+        });
+        let is_whole = broken.is_none();
+        self.judge(RuleId::WT_BYTES_001, it.of, broken);
+        let arrived = || KnownContent { bytes: found, location: ContentLocation::InTransfer };
+        known.or_else(|| it.linear.then(arrived)).filter(|_| is_whole)
+    }
+
     /// Compares all other content that is known and cannot have changed.
     fn compare_other_allocations(&self, state: &mut State, it: &PagingMove<'_>) {
         let packets = state.packets;
@@ -209,9 +303,15 @@ impl Oracle {
                     read_system(it.ram, runs, known.bytes.len() as u64)
                 }
                 ContentLocation::Gpu { packets: then, .. } if *then != packets => continue,
+                ContentLocation::Gpu { pages, .. } if !pages.is_empty() => {
+                    read_system(it.ram, pages, known.bytes.len() as u64)
+                }
                 ContentLocation::Gpu { address, .. } => {
-                    let mut bytes = vec![0; known.bytes.len()];
-                    it.hardware.peek(*address, &mut bytes).then_some(bytes)
+                    match read_gpu(it, *address, known.bytes.len() as u64) {
+                        GpuBytes::Seen(bytes) => Some(bytes),
+                        GpuBytes::Unreached => None,
+                        GpuBytes::Unseen => continue,
+                    }
                 }
             };
             state.compared += known.bytes.len() as u64;
@@ -228,7 +328,7 @@ impl Oracle {
             };
             let message = format!(
                 "{} of {} ({}) changed byte {:#x} of {of}, at {location}, from {:#04x} to {:#04x}: \
-                 it has no business there",
+                 the operation must not write there",
                 name(it.movement),
                 it.of,
                 it.paging,
@@ -251,15 +351,23 @@ impl MemoryObserver for Oracle {
         if is_arrival(it.movement) {
             state.arriving.push((it.of, it.address, it.bytes));
         }
+        state.forget_unseen(it, before);
+        if let Some(pattern) = it.pattern {
+            state.overwritten.insert(it.of, pattern);
+        }
         let known = state.allocations.contains_key(&it.of);
         let bytes = match it.movement {
             // Known content stays known: its last transfer may not have ended.
             PagingMovement::PageIn if known => None,
             PagingMovement::PageOut | PagingMovement::Map if known && before => None,
+            // Only the driver of hardware without a model knows the layout.
+            PagingMovement::PageIn if !it.linear && !it.hardware.models_hardware() => None,
             PagingMovement::PageIn | PagingMovement::Map => read_system(it.ram, it.runs, it.bytes),
-            PagingMovement::PageOut => read_at_gpu(it),
+            PagingMovement::PageOut => read_at_gpu(it).seen(),
             PagingMovement::Relocate if before => None,
-            PagingMovement::Relocate => it.from.and_then(|from| read_gpu(it, from)),
+            PagingMovement::Relocate => {
+                it.from.and_then(|from| read_gpu(it, from, it.bytes).seen())
+            }
             PagingMovement::Fill => usize::try_from(it.bytes).ok().map(|index| vec![0; index]),
             PagingMovement::Unmap | PagingMovement::Thrown => {
                 if it.not_written {
@@ -295,14 +403,18 @@ impl MemoryObserver for Oracle {
             return; // It is in transfer again: the arrived bytes may have been replaced.
         }
         state.pending.remove(&it.of);
+        let pattern = state.overwritten.remove(&it.of);
         match it.movement {
+            // What an aperture maps is not seen without a model of the hardware.
+            PagingMovement::Unmap if !it.hardware.models_hardware() => (),
             PagingMovement::Unmap => {
                 let dummy = first_bytes_unmapped(it, it.dummy, &state.arriving);
                 self.judge(RuleId::KMD_PAGING_013, it.of, dummy);
             }
             PagingMovement::Thrown => (),
+            PagingMovement::Map if it.is_clients && !it.hardware.models_hardware() => (),
             PagingMovement::Map if it.is_clients => {
-                let broken = read_at_gpu(it).is_none().then(|| not_reached(it));
+                let broken = read_at_gpu(it).seen().is_none().then(|| not_reached(it));
                 self.judge(RuleId::KMD_PAGING_012, it.of, broken);
             }
             PagingMovement::PageIn
@@ -310,17 +422,32 @@ impl MemoryObserver for Oracle {
             | PagingMovement::Fill
             | PagingMovement::Map
             | PagingMovement::Relocate => {
-                let Some(known) = state.allocations.remove(&it.of) else { return };
+                let mut known = state.allocations.remove(&it.of);
+                if let Some(pattern) = pattern {
+                    known = self.check_overwritten(state, it, pattern, known);
+                }
+                let Some(mut known) = known else {
+                    if pattern.is_some() {
+                        self.compare_other_allocations(state, it);
+                    }
+                    return;
+                };
                 let rule = match it.movement {
-                    PagingMovement::Map => RuleId::KMD_PAGING_012,
+                    PagingMovement::Map if it.hardware.models_hardware() => RuleId::KMD_PAGING_012,
                     _ => RuleId::WT_BYTES_001,
                 };
-                let straight = self.check_arrived(state, it, &known.bytes, rule);
+                let straight = self.check_arrived(state, it, &mut known.bytes, rule);
                 let location = match it.movement {
                     // Only its driver knows the layout.
                     PagingMovement::PageOut if !straight => ContentLocation::InTransfer,
                     PagingMovement::PageOut => ContentLocation::System(it.runs.to_vec()),
-                    _ => ContentLocation::Gpu { address: it.address, packets: state.packets },
+                    _ => {
+                        let mapped = matches!(it.movement, PagingMovement::Map);
+                        let unseen = mapped && !it.hardware.models_hardware();
+                        let pages = if unseen { it.runs.to_vec() } else { Vec::new() };
+                        let (address, packets) = (it.address, state.packets);
+                        ContentLocation::Gpu { address, packets, pages }
+                    }
                 };
                 state.allocations.insert(it.of, KnownContent { bytes: known.bytes, location });
             }
@@ -344,6 +471,13 @@ impl MemoryObserver for Oracle {
         self.state().tables.tlb_flushed(it, &self.log);
     }
 
+    fn packet_finished(&self, it: &FinishedPacket<'_>) {
+        let commands = self.decode.and_then(|decode| decode(it.commands));
+        if let Some(commands) = commands {
+            judge_packet(&self.log, it, &commands);
+        }
+    }
+
     fn packet_ran(&self) {
         self.state().packets += 1;
     }
@@ -353,6 +487,7 @@ impl MemoryObserver for Oracle {
         state.allocations.remove(&of);
         state.pending.remove(&of);
         state.arriving.retain(|entry| entry.0 != of);
+        state.overwritten.remove(&of);
     }
 }
 
@@ -376,32 +511,6 @@ fn not_reached(it: &PagingMove<'_>) -> String {
         it.bytes,
         it.address
     )
-}
-
-/// The bytes at the operation's GPU address.
-fn read_at_gpu(it: &PagingMove<'_>) -> Option<Vec<u8>> {
-    read_gpu(it, it.address)
-}
-
-/// The bytes at another GPU address.
-fn read_gpu(it: &PagingMove<'_>, address: u64) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(it.bytes).ok()?];
-    it.hardware.peek(address, &mut bytes).then_some(bytes)
-}
-
-/// The bytes of these pieces of system memory.
-fn read_system(ram: &dyn flight::Ram, runs: &[Run], length: u64) -> Option<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(length).ok()?];
-    let mut rest = bytes.as_mut_slice();
-    for run in runs {
-        let size = usize::try_from(run.bytes).ok()?.min(rest.len());
-        let (piece, more) = rest.split_at_mut(size);
-        if !ram.read(run.start, piece) {
-            return None;
-        }
-        rest = more;
-    }
-    rest.is_empty().then_some(bytes)
 }
 
 /// The bytes behind the first page of system memory, as if the pages were contiguous.

@@ -55,9 +55,7 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
                        or asserted";
         return Verdict::broken(Component::Driver, STOP_DEVICE.into(), message.to_owned());
     }
-    let EventKind::PoolHeldAfterStop { allocated } = &event.kind else {
-        return Verdict::NotApplicable;
-    };
+    let EventKind::PoolHeldAfterStop {} = &event.kind else { return Verdict::NotApplicable };
     let block = shadows
         .driver_pointer(event.subject)
         .and_then(|driver_pointer| driver_pointer.block.as_deref());
@@ -65,9 +63,9 @@ fn stop_releases_all(event: &Event, shadows: &Shadows) -> Verdict {
     let Some(block) = block.filter(|block| !block.leaked) else { return Verdict::NotApplicable };
     let stop = shadows.call_of(event).map_or(STOP_DEVICE.into(), |call| call.name.clone());
     let message = format!(
-        "{stop} returned, but pool block {} ({} bytes, tag {}), taken{allocated} since the \
-         adapter started, is not freed",
-        event.subject.number, block.bytes, block.tag
+        "{stop} returned, but pool block {} ({}), taken since the adapter started, is not freed",
+        event.subject.number,
+        block.details()
     );
     Verdict::broken(Component::Driver, stop, message)
 }
@@ -129,14 +127,14 @@ fn power_does_not_fail(event: &Event, _shadows: &Shadows) -> Verdict {
     let number = result.strip_prefix("0x").and_then(|text| u32::from_str_radix(text, 16).ok());
     let kept = result == "ok" || number.is_some_and(|number| number < 1 << 31);
     Verdict::holds_if(kept, Component::Driver, SET_POWER, || {
-        format!("{SET_POWER} returned {result}, but it has to succeed: the power changes anyway")
+        format!("{SET_POWER} returned {result}, but must succeed: the power changes anyway")
     })
 }
 
 fn surprise_removal_succeeds(event: &Event, _shadows: &Shadows) -> Verdict {
     let Some(result) = status_of(event, SURPRISE_REMOVAL) else { return Verdict::NotApplicable };
     Verdict::holds_if(result == "ok", Component::Driver, SURPRISE_REMOVAL, || {
-        format!("{SURPRISE_REMOVAL} returned {result} to a live removal, but it has to succeed")
+        format!("{SURPRISE_REMOVAL} returned {result} to a live removal, but must succeed")
     })
 }
 
@@ -195,12 +193,13 @@ mod tests {
         let stop = [call(1, STOP), back(1, STOP, "ok")].concat();
         assert_eq!((messages(id, &stop).len(), judge_count(id, &stop)), (0, 1));
         let kept = format!(
-            "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n{}c1 driver-pointer:1 pool.held-after-stop allocated=\" in code+0x12\"\n{}driver-pointer:1 pool.leaked allocated=\"\"",
+            "driver-pointer:1 pool.allocated bytes=64 tag=Wtun caller=code+0x12\n{}c1 \
+             driver-pointer:1 pool.held-after-stop\n{}driver-pointer:1 pool.leaked",
             call(1, STOP),
             back(1, STOP, "ok")
         );
-        let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun), taken in \
-                  code+0x12 since the adapter started, is not freed";
+        let no = "DxgkDdiStopDevice returned, but pool block 1 (64 bytes, tag Wtun, allocated in \
+                  code+0x12), taken since the adapter started, is not freed";
         assert_eq!(messages(id, &kept), [no]);
         assert!(messages(RuleId::WT_POOL_003, &kept).is_empty(), "it was named");
     }

@@ -2,7 +2,7 @@
 
 use crate::ddi::{REMOVE_DEVICE, UNLOAD};
 use crate::rule::{Rule, Verdict};
-use crate::shadow::{DriverPointer, Shadows};
+use crate::shadow::{Block, DriverPointer, Shadows, in_functions};
 use flight::{Component, Event, EventKind, RuleId, Text};
 
 /// The rules on pool memory.
@@ -14,10 +14,15 @@ pub(crate) static RULES: &[Rule] = &[
 ];
 
 fn freed_once(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PoolBadFree { why } = &event.kind else { return Verdict::Holds };
+    let EventKind::PoolBadFree { why, caller } = &event.kind else { return Verdict::Holds };
     let block = describe(event, shadows);
     let message = match why.as_ref() {
-        "it was freed before" => format!("the driver freed {block} twice"),
+        "it was freed before" => {
+            let first = block_of(event, shadows)
+                .map_or(String::new(), |block| in_functions(": first", &block.freed_by));
+            let again = in_functions("; again", caller);
+            format!("the driver freed {block} twice{first}{again}")
+        }
         "no block starts there" => "the driver freed an address where no pool block starts".into(),
         why => format!("the driver freed {block}, but {why}"),
     };
@@ -37,40 +42,36 @@ fn not_written_after_free(event: &Event, shadows: &Shadows) -> Verdict {
 }
 
 fn within_the_block(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PoolOverrun { distance, before, allocated } = &event.kind else {
+    let EventKind::PoolOverrun { distance, before, found } = &event.kind else {
         return Verdict::Holds;
     };
     let block = describe(event, shadows);
-    let allocated = match &**allocated {
-        "" => String::new(),
-        place => format!(", allocated in {place}"),
-    };
     let bytes = if *distance == 1 { "byte" } else { "bytes" };
     let side = if *before { "before the start" } else { "behind the end" };
-    let found = shadows.call_of(event).map_or("when it was freed".to_owned(), |call| {
-        format!("when it was freed in {}", call.name)
-    });
+    let call = shadows.call_of(event).map(|call| call.name.clone());
+    let (argument, found) = match (&**found, call) {
+        ("free", Some(call)) => (call.clone(), format!("when it was freed in {call}")),
+        ("free", None) => ("ExFreePoolWithTag".into(), "when it was freed".to_owned()),
+        ("unload", _) => (UNLOAD.into(), "when the driver was unloaded".to_owned()),
+        (call, _) => (found.clone(), format!("when {call} had returned")),
+    };
     let message = format!(
-        "the driver wrote to the memory {distance} {bytes} {side} of {block}{allocated}; found \
-         {found}"
+        "the driver wrote to the memory {distance} {bytes} {side} of {block}; found {found}"
     );
-    Verdict::broken(Component::Driver, ddi_of(event, shadows), message)
+    Verdict::broken(Component::Driver, argument, message)
 }
 
 fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
-    let EventKind::PoolLeaked { allocated } = &event.kind else { return Verdict::Holds };
+    let EventKind::PoolLeaked {} = &event.kind else { return Verdict::Holds };
     // A block reported where it should have been freed is not reported again.
-    let block = shadows
-        .driver_pointer(event.subject)
-        .and_then(|driver_pointer| driver_pointer.block.as_deref());
+    let block = block_of(event, shadows);
     if block.is_some_and(|block| block.leaked || block.is_added()) {
         return Verdict::NotApplicable;
     }
     // A block of `DxgkDdiUnload` is not overdue in `DxgkDdiRemoveDevice`.
     let allocated_in = block.and_then(|block| block.allocated_in.clone());
     let last = allocated_in.clone().filter(|name| name == UNLOAD).unwrap_or(REMOVE_DEVICE.into());
-    let from =
-        allocated_in.map_or(String::new(), |name| format!(", allocated in {name}{allocated},"));
+    let from = allocated_in.map_or(String::new(), |name| format!(", allocated during {name},"));
     let block = describe(event, shadows);
     let message = format!("{block}{from} was not freed before the driver was unloaded");
     Verdict::broken(Component::Driver, last, message)
@@ -78,12 +79,14 @@ fn nothing_leaked(event: &Event, shadows: &Shadows) -> Verdict {
 
 /// The block and its known properties, as text.
 fn describe(event: &Event, shadows: &Shadows) -> String {
-    let block = shadows
-        .driver_pointer(event.subject)
-        .and_then(|driver_handle| driver_handle.block.as_deref());
-    let size =
-        block.map_or(String::new(), |block| format!(" ({} bytes, tag {})", block.bytes, block.tag));
-    format!("pool block {}{size}", event.subject.number)
+    let details =
+        block_of(event, shadows).map_or(String::new(), |block| format!(" ({})", block.details()));
+    format!("pool block {}{details}", event.subject.number)
+}
+
+/// The block of an event.
+fn block_of<'a>(event: &Event, shadows: &'a Shadows) -> Option<&'a Block> {
+    shadows.driver_pointer(event.subject)?.block.as_deref()
 }
 
 /// Where a write to a freed block was made, as far as known: the call that freed the block, and the
@@ -91,7 +94,9 @@ fn describe(event: &Event, shadows: &Shadows) -> String {
 pub(crate) fn written_place(event: &Event, shadows: &Shadows) -> (Text, String) {
     let freed = shadows.driver_pointer(event.subject).and_then(DriverPointer::freed).cloned();
     let found = shadows.call_of(event).map(|call| call.name.clone());
-    let freed_in = freed.as_ref().map_or(String::new(), |name| format!(" in {name}"));
+    let by =
+        block_of(event, shadows).map_or(String::new(), |block| in_functions(",", &block.freed_by));
+    let freed_in = freed.as_ref().map_or(String::new(), |name| format!(" in {name}{by}"));
     let text = match &found {
         Some(found) if Some(found) == freed.as_ref() => format!("{freed_in}; found in this call"),
         Some(found) => format!("{freed_in}; found in {found}"),
@@ -112,6 +117,8 @@ mod tests {
 
     const TAKEN: &str = "driver-pointer:1 pool.allocated bytes=64 tag=Wtun\n";
     const FREED: &str = "driver-pointer:1 pool.freed\n";
+    const TAKEN_BY: &str = "driver-pointer:1 pool.allocated bytes=64 tag=Wtun \
+                            caller=\"a, called by b, called by c\"\n";
 
     #[test]
     fn a_block_that_comes_back_keeps_all_three() {
@@ -127,6 +134,11 @@ mod tests {
             [TAKEN, FREED, "driver-pointer:1 pool.bad-free why=\"it was freed before\""].concat();
         let no = "the driver freed pool block 1 (64 bytes, tag Wtun) twice";
         assert_eq!(messages(RuleId::WT_POOL_001, &twice), [no]);
+        let twice = "driver-pointer:1 pool.freed caller=\"d, called by e, called by f\"\n\
+                     driver-pointer:1 pool.bad-free why=\"it was freed before\" caller=\"g\"";
+        let no = "the driver freed pool block 1 (64 bytes, tag Wtun, allocated in a, called by b) \
+                  twice: first in d, called by e; again in g";
+        assert_eq!(messages(RuleId::WT_POOL_001, &[TAKEN_BY, twice].concat()), [no]);
         assert_eq!(
             messages(RuleId::WT_POOL_001, "driver-pointer:0 pool.bad-free why=\"no block\"").len(),
             1
@@ -147,20 +159,25 @@ mod tests {
     #[test]
     fn bytes_next_to_a_block_are_left_alone() {
         let id = RuleId::WT_POOL_004;
-        for (damage, place, allocated) in [
-            ("distance=1 before=false allocated=\"\"", "1 byte behind the end", ""),
+        for (damage, place, found) in [
+            ("distance=1 before=false found=free", "1 byte behind the end", "it was freed"),
             (
-                "distance=4 before=true allocated=\"Start (a.c:3)\"",
+                "distance=4 before=true found=DxgkDdiEscape",
                 "4 bytes before the start",
-                ", allocated in Start (a.c:3)",
+                "DxgkDdiEscape had returned",
+            ),
+            (
+                "distance=9 before=false found=unload",
+                "9 bytes behind the end",
+                "the driver was unloaded",
             ),
         ] {
             let damaged = format!("driver-pointer:1 pool.overrun {damage}");
             let no = format!(
-                "the driver wrote to the memory {place} of pool block 1 (64 bytes, tag \
-                 Wtun){allocated}; found when it was freed"
+                "the driver wrote to the memory {place} of pool block 1 (64 bytes, tag Wtun, \
+                 allocated in a, called by b); found when {found}"
             );
-            assert_eq!(messages(id, &[TAKEN, &damaged].concat()), [no]);
+            assert_eq!(messages(id, &[TAKEN_BY, &damaged].concat()), [no]);
         }
         assert_eq!(judge_count(id, &[TAKEN, FREED].concat()), 1);
     }
@@ -169,10 +186,7 @@ mod tests {
     fn no_block_is_left() {
         let no = "pool block 1 (64 bytes, tag Wtun) was not freed before the driver was unloaded";
         assert_eq!(
-            messages(
-                RuleId::WT_POOL_003,
-                &[TAKEN, "driver-pointer:1 pool.leaked allocated=\"\""].concat()
-            ),
+            messages(RuleId::WT_POOL_003, &[TAKEN, "driver-pointer:1 pool.leaked"].concat()),
             [no]
         );
     }

@@ -51,7 +51,8 @@ pub fn sentence(message: &str) -> String {
         ("views", "view"),
     ];
     // What may stand between a count and its noun.
-    const ADJECTIVES: [&str; 7] = ["NT", "display", "live", "local", "more", "paging", "pool"];
+    const ADJECTIVES: [&str; 8] =
+        ["NT", "display", "live", "local", "more", "paging", "pool", "synchronization"];
     // Verbs that come directly after the noun.
     const VERBS: [(&str, &str); 5] = [
         ("have", "has"),

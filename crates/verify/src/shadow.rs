@@ -28,6 +28,7 @@ pub use allocation::{
 };
 pub use client::{ClientCall, Process};
 pub use device::{Context, Device, Packet};
+pub(crate) use driver::in_functions;
 pub use driver::{Block, Call, DriverPointer, PointerUse};
 pub(crate) use map::Trail;
 pub use map::{Key, Serial, Shadowed};
@@ -41,7 +42,7 @@ use map::ShadowMap;
 use memory::{ContextAllocation, ContextAllocationList, Memory, Paging, PagingQueue, Segment};
 use nt_object::NtObject;
 use source::Source;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use stream::{
     StreamAllocator, StreamCall, StreamDevice, StreamFilter, StreamFrame, StreamPin, StreamPointer,
 };
@@ -80,6 +81,8 @@ macro_rules! shadows {
             pub(crate) nt_holds: BTreeMap<Subject, u32>,
             /// The NT objects that have a name, by the name in upper case.
             pub(crate) nt_names: BTreeMap<String, Serial<NtObject>>,
+            /// The threads that are opening a resource by an NT handle.
+            pub(crate) nt_openers: BTreeSet<u32>,
             /// The display sources that a device owns, by adapter and number.
             pub(crate) sources: BTreeMap<(Subject, u32), Source>,
             /// A driver call has failed in this flight.

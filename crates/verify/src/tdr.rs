@@ -239,6 +239,24 @@ mod tests {
         assert!(messages(id, &later).is_empty());
     }
 
+    /// What a node gave back before is over, too, when its adapter is reset.
+    #[test]
+    fn a_reset_of_the_adapter_ends_what_was_given_back() {
+        let id = RuleId::KMD_PREEMPT_004;
+        let paging = |fence: u32| {
+            format!("node:1 paging.submitted paging=paging:1 fence={fence} bytes=8 switch=false\n")
+        };
+        let known = "adapter:1 adapter.started nodes=1 generation=2\n\
+                     node:1 node.started adapter=adapter:1 ordinal=0\n";
+        let back = "node:1 node.reset done=1 aborted=1 submitted=2\n";
+        let adapter = "adapter:1 adapter.reset now=1 count=1\n\
+                       node:1 node.reset done=1 aborted=2 submitted=2\n\
+                       adapter:1 adapter.restarted\n";
+        let flight = |middle: &str| [known, &paging(2), back, middle, &paging(3)].concat();
+        assert_eq!(messages(id, &flight("")).len(), 1);
+        assert!(messages(id, &flight(adapter)).is_empty());
+    }
+
     #[test]
     fn a_failed_reset_of_an_engine_is_followed_by_one_of_all() {
         let id = RuleId::KMD_TDR_009;

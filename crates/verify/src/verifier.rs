@@ -4,11 +4,12 @@ use crate::catalogue::{self, Severity};
 use crate::cause::cause;
 use crate::dispatch::{EventJudges, NameCache, NamedJudges, RuleJudge};
 use crate::entry_name::CurrentCalls;
+use crate::follow_on::{UnfilledObjects, results_from};
 use crate::rule::{BrokenRule, Judge, Verdict};
 use crate::sentence::sentence;
 use crate::shadow::Shadows;
 use crate::statuses;
-use flight::{Component, Event, EventKind, RuleCounts, RuleId, Text};
+use flight::{Component, Event, EventKind, RuleCounts, RuleId, Subject, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -44,8 +45,9 @@ pub struct Finding {
     pub events: Vec<u64>,
     /// How often it happened; the other fields are from the first time.
     pub count: u64,
-    /// Findings against other components that came later in the same flight: what a client does
-    /// or gets, and what the kernel can do, after a driver's error.
+    /// Findings of the same flight that follow from this one: those against other components that
+    /// came later, which is what a client does or gets, and what the kernel can do, after a driver's
+    /// error; and those against the same driver that have the same cause (module `follow_on`).
     pub consequences: Vec<Finding>,
     /// The driver's frames at a fault, or at the call of an import, the innermost first; empty for
     /// other findings.
@@ -152,6 +154,9 @@ pub struct Verifier {
 struct FindingList {
     list: Vec<Finding>,
     causes: BTreeMap<(RuleId, Component, String), Vec<(String, FindingPlace)>>,
+    /// The subjects of the events of the findings in `list`.
+    subjects: Vec<Subject>,
+    unfilled: UnfilledObjects,
 }
 
 /// The index of a finding, and of the consequence of it that is meant.
@@ -180,6 +185,9 @@ impl Verifier {
     #[expect(clippy::inline_always, reason = "a loop over events saves no registers for each")]
     #[inline(always)]
     fn observe_next(&mut self, event: &Event, judges: &'static EventJudges) {
+        if !self.findings.unfilled.is_empty() {
+            self.findings.unfilled.note(event);
+        }
         let judges = match &event.kind {
             EventKind::DdiCall { name, threading_level, adapter, .. } => {
                 let named = self.note_call(name);
@@ -246,7 +254,7 @@ impl Verifier {
         let component = if back { Component::Umd } else { component };
         let argument = self.calls.place(event.thread, argument);
         let breach = Breach { rule: judge.id, component, argument, message, warns, count: 1 };
-        self.findings.add(breach, || trail(event, &self.shadows, Some(judge.judge)));
+        self.findings.add(event, breach, || trail(event, &self.shadows, Some(judge.judge)));
         1
     }
 
@@ -261,7 +269,7 @@ impl Verifier {
                 let (rule, component, message) = (*rule, *component, message.to_string());
                 self.breach_places.insert((rule, component, entry.clone()), argument.clone());
                 let breach = Breach { rule, component, argument, message, warns: false, count: 1 };
-                self.findings.add(breach, || trail(event, &self.shadows, None));
+                self.findings.add(event, breach, || trail(event, &self.shadows, None));
             }
             EventKind::RuleRepeated { rule, component, argument, message, count } => {
                 // The thread may be in another call by now.
@@ -270,7 +278,7 @@ impl Verifier {
                 let (rule, component, message) = (*rule, *component, message.to_string());
                 let count = *count;
                 let breach = Breach { rule, component, argument, message, warns: false, count };
-                self.findings.add(breach, || trail(event, &self.shadows, None));
+                self.findings.add(event, breach, || trail(event, &self.shadows, None));
             }
             EventKind::UmdCallback { .. } => {
                 *self.callback_depths.entry(event.thread).or_default() += 1;
@@ -378,7 +386,7 @@ struct Breach {
 }
 
 impl FindingList {
-    fn add(&mut self, breach: Breach, events: impl FnOnce() -> Vec<u64>) {
+    fn add(&mut self, event: &Event, breach: Breach, events: impl FnOnce() -> Vec<u64>) {
         let Breach { rule, component, argument, message, warns, count } = breach;
         let argument = argument.into_owned();
         let causes = self.causes.entry((rule, component, argument.clone())).or_default();
@@ -386,14 +394,22 @@ impl FindingList {
         let known = causes.iter().find(|(known, _)| *known == cause);
         let full = if causes.len() < CAUSES { None } else { causes.last() };
         if let Some((_, (first, consequence))) = known.or(full) {
-            let first = &mut self.list[*first];
+            let finding = &mut self.list[*first];
             match consequence {
-                Some(index) => first.consequences[*index].count += count,
-                None => first.count += count,
+                Some(index) => finding.consequences[*index].count += count,
+                None => finding.count += count,
+            }
+            if let Some(object) = UnfilledObjects::object_of(event, rule) {
+                self.unfilled.add(object, *first);
             }
             return;
         }
-        let root = self.list.iter().position(|finding| finding.explains(component));
+        let unfilled = Some(component).filter(|it| *it == Component::Driver);
+        let unfilled = unfilled.and_then(|_| self.unfilled.cause_of(event));
+        let explains = |finding: &Finding| {
+            finding.explains(component) || results_from(finding, component, rule)
+        };
+        let root = unfilled.or_else(|| self.list.iter().position(explains));
         let place = match root {
             Some(root) => (root, Some(self.list[root].consequences.len())),
             None => (self.list.len(), None),
@@ -425,17 +441,54 @@ impl FindingList {
             stack: Vec::new(),
             threads: Vec::new(),
         };
-        match root {
-            Some(root) => self.list[root].consequences.push(finding),
-            None => self.list.push(finding),
+        if let Some(root) = root {
+            self.list[root].consequences.push(finding);
+        } else {
+            self.list.push(finding);
+            self.subjects.push(event.subject);
         }
+        if let Some(object) = UnfilledObjects::object_of(event, rule) {
+            let index = root.unwrap_or(self.list.len() - 1);
+            self.adopt_earlier(object, index);
+        }
+    }
+
+    /// The handle of an object was left NULL: what was found of the object before, such as its size
+    /// of zero, follows from the same mistake.
+    fn adopt_earlier(&mut self, object: Subject, mut index: usize) {
+        let is_earlier = |(place, subject): (usize, &Subject)| place < index && *subject == object;
+        let earlier = self.subjects.iter().enumerate().position(is_earlier);
+        let alone = |finding: &Finding| finding.count == 1 && finding.consequences.is_empty();
+        let earlier = earlier.filter(|place| {
+            index + 1 == self.list.len() && alone(&self.list[*place]) && alone(&self.list[index])
+        });
+        if let Some(place) = earlier {
+            // The new finding takes the place of the earlier one, which becomes its consequence.
+            let Some(new) = self.list.pop() else { return };
+            self.subjects.pop();
+            let old = std::mem::replace(&mut self.list[place], new);
+            self.list[place].consequences.push(old);
+            for known in self.causes.values_mut().flatten() {
+                known.1 = match known.1 {
+                    (of, None) if of == place => (place, Some(0)),
+                    (of, None) if of == index => (place, None),
+                    other => other,
+                };
+            }
+            index = place;
+        }
+        self.unfilled.add(object, index);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script::fly;
+    use crate::script::{fly, read};
+
+    fn an_event() -> Event {
+        read("device:1 umd.callback name=pfnAllocateCb").remove(0)
+    }
 
     fn breach(message: &str) -> Breach {
         let (rule, component) = (RuleId::WT_POOL_001, Component::Driver);
@@ -447,7 +500,7 @@ mod tests {
     fn two_mistakes_in_one_place_are_two_findings() {
         let mut findings = FindingList::default();
         for message in ["pool block 1 has another tag", "0x1234 is no block", "0x77 is no block"] {
-            findings.add(breach(message), Vec::new);
+            findings.add(&an_event(), breach(message), Vec::new);
         }
         let counts: Vec<_> =
             findings.list.iter().map(|finding| (&*finding.message, finding.count)).collect();
@@ -487,7 +540,7 @@ mod tests {
         let windows = |message: &str| {
             let mut findings = FindingList::default();
             let rule = RuleId::WT_CRASH_001;
-            findings.add(Breach { rule, ..breach(message) }, Vec::new);
+            findings.add(&an_event(), Breach { rule, ..breach(message) }, Vec::new);
             findings.list[0].windows.clone()
         };
         assert_eq!(windows("the driver wrote to 0x0: bug check 0xD1"), "stops with bug check 0xD1");
@@ -500,7 +553,7 @@ mod tests {
     fn the_causes_of_one_place_are_limited_and_all_are_counted() {
         let mut findings = FindingList::default();
         for letter in 'a'..='z' {
-            findings.add(breach(&format!("cause {letter}")), Vec::new);
+            findings.add(&an_event(), breach(&format!("cause {letter}")), Vec::new);
         }
         assert_eq!(findings.list.len(), CAUSES);
         assert_eq!(findings.list.iter().map(|finding| finding.count).sum::<u64>(), 26);

@@ -1,6 +1,7 @@
 //! A small application that draws through a user-mode driver and checks what it drew.
 
 use crate::testbed::{ScenarioStopped, Testbed};
+use abi::hresult::D3DDDIERR_DEVICEREMOVED;
 use abi::{D3DKMT_HANDLE, HRESULT};
 use flight::Passive;
 use runtime::{
@@ -21,7 +22,7 @@ pub struct Application {
 impl Testbed<'_> {
     /// Creates a process with a device, through the user-mode driver.
     pub fn application(&mut self) -> Result<Application, ScenarioStopped> {
-        let umd = self.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
+        let umd = self.umd.clone().ok_or(ScenarioStopped::missing("a user-mode driver"))?;
         let client = self.client();
         Application::open(&self.runtime, &client, &umd, self.at)
     }
@@ -36,10 +37,10 @@ impl Application {
         at: &mut Passive,
     ) -> Result<Self, ScenarioStopped> {
         let adapters = crate::testbed::expect_ok("D3DKMTEnumAdapters2", client.adapters(at))?;
-        let kernel = *adapters.first().ok_or(ScenarioStopped("an adapter".to_owned()))?;
+        let kernel = *adapters.first().ok_or(ScenarioStopped::missing("an adapter"))?;
         let adapter = runtime.open(client, kernel, umd);
-        let adapter =
-            adapter.map_err(|error| ScenarioStopped(format!("OpenAdapter: {}", error.reason)))?;
+        let adapter = adapter
+            .map_err(|error| ScenarioStopped::missing(format!("OpenAdapter: {}", error.reason)))?;
         let device = expect_ok("pfnCreateDevice", adapter.create_device(at))?;
         Ok(Self { adapter, device, kernel })
     }
@@ -137,7 +138,7 @@ impl Application {
         }));
         match wrong {
             None => Ok(()),
-            Some(place) => Err(ScenarioStopped(format!(
+            Some(place) => Err(ScenarioStopped::failed(format!(
                 "byte {place} of surface {} to be {value:#04x}; it is {:#04x}",
                 surface.1, bytes[place]
             ))),
@@ -152,10 +153,10 @@ impl Application {
 
     /// Opens another adapter object of the same process, with a device.
     pub fn another_adapter(&self, testbed: &mut Testbed<'_>) -> Result<Self, ScenarioStopped> {
-        let umd = testbed.umd.clone().ok_or(ScenarioStopped("a user-mode driver".to_owned()))?;
+        let umd = testbed.umd.clone().ok_or(ScenarioStopped::missing("a user-mode driver"))?;
         let adapter = testbed.runtime.open(self.adapter.client(), self.kernel, &umd);
-        let adapter =
-            adapter.map_err(|error| ScenarioStopped(format!("OpenAdapter: {}", error.reason)))?;
+        let adapter = adapter
+            .map_err(|error| ScenarioStopped::missing(format!("OpenAdapter: {}", error.reason)))?;
         let device = expect_ok("pfnCreateDevice", adapter.create_device(testbed.at))?;
         Ok(Self { adapter, device, kernel: self.kernel })
     }
@@ -185,7 +186,13 @@ impl Application {
 /// Returns the value of a successful call; stops the scenario otherwise.
 pub(crate) fn expect_ok<T>(call: &str, answer: Result<T, HRESULT>) -> Result<T, ScenarioStopped> {
     answer.map_err(|result| {
-        ScenarioStopped(format!("{call} to succeed; it returned {}", hresult_name(result)))
+        let need = format!("{call} to succeed; it returned {}", hresult_name(result));
+        // Other errors are the answer of the user-mode driver.
+        if result == D3DDDIERR_DEVICEREMOVED {
+            ScenarioStopped::failed(need)
+        } else {
+            ScenarioStopped::missing(need)
+        }
     })
 }
 
@@ -200,7 +207,10 @@ pub(crate) fn expect_error<T>(
         Err(it) => hresult_name(*it),
         Ok(_) => "S_OK".to_owned(),
     };
-    Err(ScenarioStopped(format!("{call} to return {}; it returned {text}", hresult_name(result))))
+    Err(ScenarioStopped::missing(format!(
+        "{call} to return {}; it returned {text}",
+        hresult_name(result)
+    )))
 }
 
 /// The name of a result, or its number.

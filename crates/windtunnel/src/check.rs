@@ -9,7 +9,7 @@ use crate::fly::{DeepestStack, FlightResult, HostKind, Outcome, fly_builtin_stre
 use crate::native_umd::NativeUmd;
 use crate::scenario::{ALL as SCENARIOS, Scenario};
 use crate::scenario_report::{ReportedFinding, ScenarioReport};
-use flight::{HostError, NoResources, RuleCounts, RuleId};
+use flight::{Component, HostError, NoResources, RuleCounts, RuleId};
 use nt::image::StopSignal;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -79,7 +79,7 @@ pub struct FindingGroup<'a> {
     pub count: u64,
     /// Why it is allowed, if it is.
     pub reason: Option<&'a str>,
-    /// Findings against other components that came later in its flights, each once.
+    /// Findings that follow from it in its flights, each once.
     pub consequences: Vec<&'a Finding>,
 }
 
@@ -160,9 +160,10 @@ fn fly_scenarios(
     flights: &mut dyn FnMut(u64) -> FlightAttempt,
     after: &mut impl FnMut(CheckStep<'_>),
 ) {
+    let mut blamed = None;
     for (index, scenario) in (0_u64..).zip(plan.scenarios) {
         let mut next = |turn: u64| flights(index.saturating_mul(plan.seeds).saturating_add(turn));
-        let (flown, error) = fly_scenario(plan, scenario, &mut next, after);
+        let (flown, error) = fly_scenario(plan, scenario, &mut next, &mut blamed, after);
         if flown.flights > 0 {
             after(CheckStep::ScenarioDone(&flown));
             report.scenarios.push(flown);
@@ -179,6 +180,9 @@ fn fly_scenarios(
             break; // No scenario can be flown.
         }
     }
+    if let Some(blamed) = blamed {
+        report.clear_client(plan, blamed);
+    }
 }
 
 /// Flies a driver through one scenario with all seeds.
@@ -186,6 +190,7 @@ fn fly_scenario(
     plan: &CheckPlan<'_>,
     scenario: &'static Scenario,
     flights: &mut dyn FnMut(u64) -> FlightAttempt,
+    blamed: &mut Option<BlamedClient>,
     after: &mut impl FnMut(CheckStep<'_>),
 ) -> (ScenarioReport, Option<HostError>) {
     let mut report = ScenarioReport::new(scenario.name);
@@ -197,8 +202,11 @@ fn fly_scenario(
         match flights(turn) {
             // There is no driver to report on. What its DriverEntry did wrong is reported.
             Ok(flown) if plan.driver.registers_nothing() && flown.findings.is_empty() => break,
-            Ok(flown) => {
+            Ok(mut flown) => {
                 after(CheckStep::FlightDone(&flown));
+                if let Some(finding) = clear_client(scenario, &mut flown.findings) {
+                    blamed.get_or_insert(BlamedClient { scenario, finding });
+                }
                 report.add(flown);
             }
             // The process of the flight was ended by us: what it says is not complete.
@@ -214,6 +222,60 @@ fn fly_scenario(
         report.apply_allow_list(plan.driver.name(), allow);
     }
     (report, error)
+}
+
+/// Takes the findings against the client out of those of a flight, if the client breaks no rule.
+/// A finding after one against a driver is its consequence. Returns the first other one: it blames
+/// the wrong component.
+fn clear_client(scenario: &Scenario, findings: &mut Vec<Finding>) -> Option<Finding> {
+    if !scenario.client_is_right() {
+        return None;
+    }
+    let mut blamed = None;
+    let mut cleared: Vec<Finding> = Vec::new();
+    for finding in std::mem::take(findings) {
+        let is_driver =
+            |it: &&mut Finding| matches!(it.component, Component::Driver | Component::Umd);
+        match (finding.component, cleared.iter_mut().find(is_driver)) {
+            (Component::Client, Some(first)) => first.consequences.push(finding),
+            (Component::Client, None) => blamed = blamed.or(Some(finding)),
+            _ => cleared.push(finding),
+        }
+    }
+    *findings = cleared;
+    blamed
+}
+
+/// A finding against a client that breaks no rule, in a flight without one against a driver.
+struct BlamedClient {
+    scenario: &'static Scenario,
+    finding: Finding,
+}
+
+impl CheckReport {
+    /// Lists the finding below the first error of a driver in another flight, whose consequence it
+    /// is. Without one it blames the wrong component, which is an error of the check.
+    fn clear_client(&mut self, plan: &CheckPlan<'_>, blamed: BlamedClient) {
+        let is_cause = |it: &&mut Finding| {
+            it.severity == Severity::Error
+                && matches!(it.component, Component::Driver | Component::Umd)
+        };
+        let mut all = self.scenarios.iter_mut().flat_map(|report| {
+            let allowed = report.allowed.iter_mut().map(|allowed| &mut allowed.found.finding);
+            report.findings.iter_mut().map(|found| &mut found.finding).chain(allowed)
+        });
+        if let Some(cause) = all.find(is_cause) {
+            cause.consequences.push(blamed.finding);
+        } else if self.internal_error.is_none() {
+            let (scenario, host) = (blamed.scenario.name, plan.host.name());
+            self.internal_error = Some(HostError(format!(
+                "{scenario}, {host}: the client of this scenario breaks no rule, but a finding \
+                 blames it: {}; either Windtunnel is wrong, or a driver is, and Windtunnel does not \
+                 name it. Please report this, with the trace (--trace DIR)",
+                blamed.finding.line()
+            )));
+        }
+    }
 }
 
 /// Makes one flight.
@@ -317,6 +379,12 @@ impl CheckReport {
         self.scenarios.iter().filter(|report| report.ended_early > 0).count()
     }
 
+    /// The number of scenarios with a step that failed, although neither an error finding nor a
+    /// refusal of the driver says why.
+    pub fn incomplete_count(&self) -> usize {
+        self.scenarios.iter().filter(|report| report.incomplete > 0).count()
+    }
+
     /// The number of objects left alive.
     pub fn live_count(&self) -> usize {
         self.scenarios.iter().map(|scenario_report| scenario_report.live.count()).sum()
@@ -398,6 +466,12 @@ impl CheckReport {
         self.scenarios.iter().find_map(|scenario_report| scenario_report.unfiltered.as_deref())
     }
 
+    /// The segments whose bytes were not looked at, each with the reason.
+    pub fn unseen_bytes(&self) -> BTreeSet<&str> {
+        let all = self.scenarios.iter().flat_map(|scenario_report| &scenario_report.unseen_bytes);
+        all.map(String::as_str).collect()
+    }
+
     /// Pool blocks that were to be guarded, but there was no room.
     pub fn unguarded(&self) -> u64 {
         self.scenarios.iter().map(|scenario_report| scenario_report.unguarded).sum()
@@ -419,8 +493,8 @@ impl CheckReport {
         left_out.sum()
     }
 
-    /// The exit code: 0 without findings, 1 with findings or too few scenarios flown, 2 if no scenario was flown or the check
-    /// stopped with an internal error; 128 and its number if a signal stopped the check.
+    /// The exit code: 0 without findings, 1 with findings, too few scenarios flown or a step that
+    /// failed, 2 if no scenario was flown or the check stopped with an internal error; 128 and its number if a signal stopped the check.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {
         match self.stopped_by {
             Some(signal) => signal.exit_status(),
@@ -436,6 +510,7 @@ impl CheckReport {
         let errors = self.count(Severity::Error);
         let warnings = if deny_warnings { self.count(Severity::Warning) } else { 0 };
         match (errors + warnings + self.live_count(), self.flown_count()) {
+            (0, _) if self.incomplete_count() > 0 => 1,
             (0, 0) => 2,
             (0, _) if self.completed_count() >= self.require_flown => 0,
             _ => 1,

@@ -5,6 +5,7 @@ use crate::driver::Driver;
 use crate::fly::NEEDS_END;
 use crate::native_umd::NativeUmd;
 use flight::{Component, Event, EventKind, RuleId, Subject};
+use nt::Guard;
 use nt::image::{Channel, CrashKind, ProcessEnd, RefusedInstruction};
 use server::crash_place::Places;
 use server::crash_report::{DRIVER_ENTRY, OUTSIDE_OF_CALLS, event_of, hangs, judge_record, noun};
@@ -23,7 +24,7 @@ pub(crate) struct Crash {
 
 /// Explains the end of a flight's process that did not finish.
 pub(crate) fn crash_event(
-    driver: Driver,
+    (driver, guard): (Driver, Guard),
     umd: Option<&NativeUmd>,
     channel: &Channel,
     end: ProcessEnd,
@@ -58,6 +59,13 @@ pub(crate) fn crash_event(
         // The kernel of Windows executes it.
         let place = places.name(&record, &stack);
         let need = format!("the privileged instruction {name} in {place}, which is not emulated");
+        return Crash { event: None, need: Some(need), stack: Vec::new() };
+    }
+    if guard == Guard::Exact && matches!(record.refused_operand(), Some((_, true))) {
+        let place = places.name(&record, &stack);
+        let need = format!(
+            "pool that is aligned to 16 bytes, as on Windows, in {place}: fly it without --guard exact"
+        );
         return Crash { event: None, need: Some(need), stack: Vec::new() };
     }
     let (rule, message) = match record.kind() {

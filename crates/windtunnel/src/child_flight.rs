@@ -15,8 +15,8 @@ use crate::native_umd::NativeUmd;
 use crate::needs::OPEN_ADAPTER;
 use crate::scenario::Scenario;
 use flight::{
-    Component, Event, EventKind, EventSink, ExecutionContext, FlightLimits, HostError, LineBuffer,
-    LiveObject, Log, RuleCounts, RuleId, Subject,
+    Callers, Component, Event, EventKind, EventSink, ExecutionContext, FlightLimits, HostError,
+    LineBuffer, LiveObject, Log, RuleCounts, RuleId, Subject,
 };
 use kernel::LiveObjects;
 use nt::image::{
@@ -147,13 +147,17 @@ impl ChannelSink {
 
     /// The lines with the call stacks of an event about an import that runs on this thread.
     fn stack(&self, event: &Event) -> Option<String> {
-        let import = match &event.kind {
-            EventKind::RuleBroken { component: Component::Driver, argument, .. } => argument,
-            EventKind::DriverMisuse { import, .. } => import,
+        let (import, is_family) = match &event.kind {
+            EventKind::RuleBroken { component: Component::Driver, argument, .. } => {
+                (&**argument, false)
+            }
+            EventKind::DriverMisuse { import, .. } => (&**import, false),
+            EventKind::PoolBadFree { .. } => ("ExFreePool", true),
             _ => return None,
         };
         let call = ImportCall::current()?;
-        self.imports.get(call.import as usize).filter(|name| **name == **import)?;
+        let name = self.imports.get(call.import as usize)?;
+        (name == import || (is_family && name.starts_with(import))).then_some(())?;
         let offsets = |frames: &[u64]| {
             let offsets: Vec<String> = frames.iter().map(|frame| format!("{frame:x}")).collect();
             offsets.join(" ")
@@ -456,7 +460,7 @@ pub(crate) fn fly(
     }
     let (mut stack, mut crash) = (Vec::new(), None);
     if !finished || channel.has_record() {
-        let ended = crash_event(driver, umd, &channel, process_end, &events);
+        let ended = crash_event((driver, options.guard), umd, &channel, process_end, &events);
         needs.extend(ended.need);
         events.extend(ended.event);
         // Of a limit, the flight itself has the finding.
@@ -469,7 +473,7 @@ pub(crate) fn fly(
     let run = ScenarioRun { needs, live, live_snapshots, ..ScenarioRun::default() };
     let mut result = judge_events(scenario.name, events, end.counts(), run);
     if let Driver::File(file) = driver {
-        result.findings.iter_mut().for_each(|finding| add_code_places(finding, file, &stacks));
+        name_places(&mut result, file, &stacks);
         result.stack = end.deepest_stack(file);
     }
     if let Some(seq) = crash {
@@ -533,9 +537,24 @@ impl Drop for PrintedText {
     }
 }
 
+/// Names the places in the driver's code that the findings and their events have.
+pub(crate) fn name_places(result: &mut FlightResult, file: &DriverFile, stacks: &EventStacks) {
+    result.findings.iter_mut().for_each(|finding| add_code_places(finding, file, stacks));
+    let led = |seq: &u64| result.findings.iter().any(|finding| finding.events.contains(seq));
+    let callers = |event: &Event| {
+        let callers = event.kind.callers().filter(|callers| !callers.0.is_empty())?;
+        Some((event.seq, callers.0.to_string())).filter(|(seq, _)| led(seq))
+    };
+    let (events, texts): (Vec<u64>, Vec<String>) = result.events.iter().filter_map(callers).unzip();
+    // The symbols of a shared object are read once for all of them.
+    let names = name_code(file.opened(), &texts.join("\n"));
+    let names = names.split('\n').map(|name| Callers(name.to_owned().into()));
+    result.callers = events.into_iter().zip(names).collect();
+}
+
 /// Adds what is known of the driver's code: the call stack of the import that reported a finding, and
 /// function and line of each offset in its message.
-pub(crate) fn add_code_places(finding: &mut Finding, file: &DriverFile, stacks: &EventStacks) {
+fn add_code_places(finding: &mut Finding, file: &DriverFile, stacks: &EventStacks) {
     finding.message = name_code(file.opened(), &finding.message);
     let other = finding.events.last().and_then(|seq| stacks.other.get(seq));
     if let Some(ThreadFrames { thread, frames }) = other.filter(|other| !other.frames.is_empty()) {
@@ -615,6 +634,7 @@ fn child_command(
     command.args(["--deadline", &deadline.to_string()]);
     let guard = match options.guard {
         nt::Guard::Full => "full",
+        nt::Guard::Exact => "exact",
         nt::Guard::Sampled => "sampled",
         nt::Guard::Off => "off",
     };

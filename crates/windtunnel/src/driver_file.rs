@@ -173,9 +173,7 @@ pub(crate) fn fly_file(
     let events = if flown.run.began { log.take() } else { Vec::new() };
     let mut result = judge_events(scenario.name, events, log.rule_counts(), flown.run);
     let no_stacks = child_flight::EventStacks::default();
-    for finding in &mut result.findings {
-        child_flight::add_code_places(finding, file, &no_stacks);
-    }
+    child_flight::name_places(&mut result, file, &no_stacks);
     Ok(FlightResult { seed: on.seed(), implemented: flown.implemented, ..result })
 }
 

@@ -3,6 +3,7 @@
 use crate::driver::Driver;
 use crate::driver_file::fly_file;
 use crate::expected_video::ExpectedVideo;
+use crate::incomplete;
 use crate::needs::{Needs, OPEN_ADAPTER};
 use crate::private_data::PrivateData;
 use crate::rule_counts;
@@ -11,7 +12,7 @@ use crate::stream_testbed::StreamTestbed;
 use crate::testbed::{ScenarioStopped, Testbed};
 use drivers::{Listed, ListedStream};
 use flight::{
-    DeterministicHost, Event, FlightLimits, HostError, Log, Passive, RuleCounts, Spawner,
+    Callers, DeterministicHost, Event, FlightLimits, HostError, Log, Passive, RuleCounts, Spawner,
     ThreadedHost,
 };
 use kernel::miniport::DriverError;
@@ -53,6 +54,8 @@ pub struct FlightResult {
     pub outcome: Outcome,
     /// What the scenario needs and did not get; empty if it was flown to its end.
     pub needs: Vec<String>,
+    /// Whether a step failed, and neither an error finding nor a refusal of the driver says why.
+    pub incomplete: bool,
     /// The findings, including notes, in the order of events.
     pub findings: Vec<Finding>,
     /// Objects left alive at the end.
@@ -63,6 +66,9 @@ pub struct FlightResult {
     pub frames: Vec<ReceivedFrame>,
     /// All events.
     pub events: Vec<Event>,
+    /// The functions and lines of a driver from a file that led to events of the findings, by the
+    /// number of the event.
+    pub callers: BTreeMap<u64, Callers>,
     /// How often each rule was evaluated.
     pub rule_counts: RuleCounts,
     /// The entry points of the driver that were called.
@@ -405,9 +411,9 @@ impl ScenarioRun {
             frames: Vec::new(),
             live_snapshots: Vec::new(),
         };
-        let result = body(&mut testbed);
+        let needs = body(&mut testbed).err().map(|stopped| stopped.into_need(log));
         testbed.end();
-        let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
+        let needs = needs.into_iter().collect();
         let live = testbed.live_objects();
         let (live_snapshots, frames) = (testbed.live_snapshots, testbed.frames);
         Self { needs, live, live_snapshots, frames, began: true }
@@ -423,13 +429,10 @@ impl ScenarioRun {
         body: impl FnOnce(&mut Testbed<'_>) -> Result<(), ScenarioStopped>,
     ) -> Self {
         let kernel = Kernel::new(host.clone(), log.clone());
-        // What cannot be looked at is not judged.
         let hardware = setup.hardware.clone();
         let models_hardware = hardware.models_hardware();
         let takes_packets = setup.miniport.entry_points().contains(&SUBMIT_VIRTUAL);
-        if models_hardware {
-            kernel.set_observer(Oracle::new(log.clone()));
-        }
+        kernel.set_observer(Oracle::with_commands(log.clone(), private_data.decoder()));
         if let HostKind::Deterministic { seed, pressure: true } = on {
             kernel.set_pressure(seed);
         }
@@ -467,7 +470,7 @@ impl ScenarioRun {
             clients,
             live_snapshots: looks,
         };
-        let result = body(&mut testbed);
+        let needs = body(&mut testbed).err().map(|stopped| stopped.into_need(log));
         let Testbed { at, kernel, clients, live_snapshots: looks, .. } = testbed;
         // Objects left by a stopped scenario are not the client's fault.
         for client in clients {
@@ -475,7 +478,7 @@ impl ScenarioRun {
         }
         kernel.remove_adapter(at, adapter);
         host.run_until_idle(at);
-        let needs = result.err().map(|ScenarioStopped(why)| why).into_iter().collect();
+        let needs = needs.into_iter().collect();
         let (live, frames) = (kernel.live_objects(), Vec::new());
         Self { needs, live, live_snapshots: looks, frames, began: true }
     }
@@ -527,11 +530,19 @@ pub(crate) fn judge_events(
     } else {
         Outcome::NotFlown
     };
+    let mut needs: Vec<String> =
+        body.needs.into_iter().map(|need| explain_null(need, verifier.missing())).collect();
+    let unexplained = incomplete::explain(&events, &findings);
+    if let (Some(why), Some(need)) = (&unexplained, needs.first_mut()) {
+        *need += why;
+    }
     FlightResult {
+        callers: BTreeMap::new(),
         scenario,
         seed: None,
         outcome,
-        needs: body.needs.into_iter().map(|need| explain_null(need, verifier.missing())).collect(),
+        needs,
+        incomplete: unexplained.is_some(),
         findings,
         live: body.live,
         live_snapshots: body.live_snapshots,

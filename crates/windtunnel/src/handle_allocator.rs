@@ -91,7 +91,7 @@ mod tests {
             false
         }
 
-        fn inspect(&self) {}
+        fn inspect(&self, _call: &'static str) {}
 
         fn close(&self) {}
     }

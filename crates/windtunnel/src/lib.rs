@@ -27,6 +27,7 @@ mod flight_jobs;
 mod flight_test;
 mod fly;
 mod handle_allocator;
+mod incomplete;
 mod native_umd;
 mod needs;
 pub mod prelude;

@@ -146,7 +146,6 @@ pub(crate) const MEMORY_RECOVERY: Needs = Needs::entries(&[
     "DxgkDdiPreemptCommand",
     "DxgkDdiResetFromTimeout",
     "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
 ]);
 
 /// Escapes and submission.
@@ -168,18 +167,13 @@ pub(crate) const STANDARD_PAGING: Needs = Needs::entries(&[
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
 ])
 .paging_queues();
 
 /// Video memory.
-pub(crate) const PAGING: Needs = Needs::entries(&[
-    "DxgkDdiInterruptRoutine",
-    "DxgkDdiDpcRoutine",
-    "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
-])
-.paging_queues();
+pub(crate) const PAGING: Needs =
+    Needs::entries(&["DxgkDdiInterruptRoutine", "DxgkDdiDpcRoutine", "DxgkDdiBuildPagingBuffer"])
+        .paging_queues();
 
 /// Packets with allocation lists, and video memory.
 pub(crate) const ALLOCATION_LISTS: Needs = Needs::entries(&[
@@ -198,7 +192,6 @@ pub(crate) const PAGE_TABLES: Needs = Needs::entries(&[
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
     "DxgkDdiCreateProcess",
     "DxgkDdiDestroyProcess",
     "DxgkDdiSetRootPageTable",
@@ -212,7 +205,6 @@ pub(crate) const ADDRESSES: Needs = Needs::entries(&[
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
     "DxgkDdiCreateProcess",
     "DxgkDdiDestroyProcess",
     "DxgkDdiSetRootPageTable",
@@ -226,7 +218,6 @@ pub(crate) const POWER_AND_ADDRESSES: Needs = Needs::entries(&[
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
     "DxgkDdiCreateProcess",
     "DxgkDdiDestroyProcess",
     "DxgkDdiSetRootPageTable",
@@ -252,7 +243,6 @@ pub(crate) const POWER_AND_MEMORY: Needs = Needs::entries(&[
     "DxgkDdiDpcRoutine",
     "DxgkDdiSetPowerState",
     "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
 ]);
 
 /// Surprise removal with packets in flight.
@@ -279,7 +269,6 @@ pub(crate) const PRIMARIES_IN_MEMORY: Needs = Needs::entries(&[
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
     "DxgkDdiDescribeAllocation",
 ]);
 
@@ -291,7 +280,6 @@ pub(crate) const PRIMARIES_AT_ADDRESSES: Needs = Needs::entries(&[
     "DxgkDdiInterruptRoutine",
     "DxgkDdiDpcRoutine",
     "DxgkDdiBuildPagingBuffer",
-    "DxgkDdiSubmitCommand",
     "DxgkDdiDescribeAllocation",
     "DxgkDdiCreateProcess",
     "DxgkDdiDestroyProcess",

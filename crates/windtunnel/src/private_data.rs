@@ -10,9 +10,11 @@
 use crate::testbed::ScenarioStopped;
 use abi::NTSTATUS;
 use abi::status::{STATUS_GRAPHICS_DRIVER_MISMATCH, STATUS_INVALID_PARAMETER, STATUS_NO_MEMORY};
+use kernel::Handle;
 use kernel::segment::PlacementRequirements;
 use softgpu::format;
 use std::fmt;
+use verify::{ClientCommand, CommandBytes, DecodeCommands, Operand};
 
 pub(crate) use softgpu::format::{Command, Escape, anywhere, list_handle, only_in};
 
@@ -83,6 +85,14 @@ impl PrivateData {
         }
     }
 
+    /// Reads the commands of a packet with an allocation list, for the byte oracle.
+    pub(crate) fn decoder(self) -> Option<DecodeCommands> {
+        match self {
+            PrivateData::BuiltIn => Some(client_commands),
+            PrivateData::None => None,
+        }
+    }
+
     /// The private data of an escape.
     pub(crate) fn escape(self, request: Escape) -> Result<Vec<u8>, ScenarioStopped> {
         match self {
@@ -97,7 +107,7 @@ impl PrivateData {
             PrivateData::BuiltIn => format::escape_answer(bytes),
             PrivateData::None => return Err(needed(DataUse::Escapes)),
         };
-        answer.ok_or(ScenarioStopped("the driver to return data in its format".to_owned()))
+        answer.ok_or(ScenarioStopped::missing("the driver to return data in its format"))
     }
 
     /// Private data of allocations that the driver rejects, with the status of each.
@@ -178,8 +188,28 @@ impl fmt::Display for DataUse {
     }
 }
 
+/// The commands of a packet, if all of them fill or copy memory on its list.
+fn client_commands(bytes: &[u8]) -> Option<Vec<ClientCommand>> {
+    let operand = |handle: Handle| {
+        format::list_index(handle).map_or(Operand::Handle(handle.0), Operand::Listed)
+    };
+    let bytes_of =
+        |handle, offset, length| CommandBytes { operand: operand(handle), offset, length };
+    let command = |command: Command| match command {
+        Command::Fill { target, offset, length, value } => {
+            Some(ClientCommand::Fill { target: bytes_of(target, offset, length), value })
+        }
+        Command::Copy { from, from_offset, to, to_offset, length } => Some(ClientCommand::Copy {
+            source: bytes_of(from, from_offset, length),
+            target: bytes_of(to, to_offset, length),
+        }),
+        Command::Hang | Command::FillAt { .. } | Command::CopyAt { .. } => None,
+    };
+    format::decode_stream(bytes).ok()?.into_iter().map(command).collect()
+}
+
 fn needed(purpose: DataUse) -> ScenarioStopped {
-    ScenarioStopped(purpose.need())
+    ScenarioStopped::missing(purpose.need())
 }
 
 #[cfg(test)]

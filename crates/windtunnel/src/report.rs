@@ -2,7 +2,8 @@
 
 use crate::fly::FlightResult;
 use crate::scenario_report::ReportedFinding;
-use flight::{Event, EventKind};
+use flight::{Callers, Event, EventKind};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use verify::{Finding, Severity, StackFrame, name_statuses, plural, sentence};
 
@@ -45,9 +46,18 @@ impl Colour {
 
 impl ReportedFinding {
     /// A finding of a flight, with the events that led to it.
-    pub(crate) fn new(finding: Finding, seed: Option<u64>, events: &[Event]) -> Self {
+    pub(crate) fn new(
+        finding: Finding,
+        seed: Option<u64>,
+        (events, callers): (&[Event], &BTreeMap<u64, Callers>),
+    ) -> Self {
         let led = |event: &&Event| finding.events.contains(&event.seq);
-        let trail = events.iter().filter(led).cloned().collect();
+        let mut trail: Vec<Event> = events.iter().filter(led).cloned().collect();
+        for event in &mut trail {
+            if let Some(callers) = callers.get(&event.seq) {
+                event.kind.set_callers(callers.clone());
+            }
+        }
         Self { finding, seed, trail }
     }
 
@@ -118,7 +128,8 @@ impl FlightResult {
             let _ = writeln!(text, "{stopped}: needs {need}"); // Writing to a String cannot fail.
         }
         for finding in &self.findings {
-            let found = ReportedFinding::new(finding.clone(), self.seed, &self.events);
+            let found =
+                ReportedFinding::new(finding.clone(), self.seed, (&self.events, &self.callers));
             let then = |finding: &Finding| ("then", finding.line());
             let more: Vec<_> = finding.consequences.iter().map(then).collect();
             let found = found.text(&found.times(), &more, Colour::Off);

@@ -75,6 +75,11 @@ impl Scenario {
         path.unwrap_or_else(|| self.name.to_owned())
     }
 
+    /// Whether its client breaks no rule, by construction. Steps from a file may break any.
+    pub(crate) fn client_is_right(&self) -> bool {
+        self.breaks.is_empty() && !matches!(self.body, ScenarioBody::Steps(_))
+    }
+
     /// Whether its client draws through a user-mode driver.
     pub fn needs_umd(&self) -> bool {
         self.needs.has_entry(OPEN_ADAPTER)
@@ -87,9 +92,7 @@ impl Scenario {
                 steps::run(testbed, parsed);
                 Ok(())
             }
-            ScenarioBody::StreamBody(_) => {
-                Err(ScenarioStopped("a streaming minidriver".to_owned()))
-            }
+            ScenarioBody::StreamBody(_) => Err(ScenarioStopped::missing("a streaming minidriver")),
         }
     }
 
@@ -100,7 +103,7 @@ impl Scenario {
         match self.body {
             ScenarioBody::StreamBody(tell) => tell(testbed),
             ScenarioBody::DisplayBody(_) | ScenarioBody::Steps(_) => {
-                Err(ScenarioStopped("a display driver".to_owned()))
+                Err(ScenarioStopped::missing("a display driver"))
             }
         }
     }

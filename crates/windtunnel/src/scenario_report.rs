@@ -34,6 +34,9 @@ pub struct ScenarioReport {
     pub flights: u64,
     /// The number of flights that began and did not reach the end of the scenario.
     pub ended_early: u64,
+    /// The number of these in which a step failed, and neither an error finding nor a refusal of the
+    /// driver says why.
+    pub incomplete: u64,
     /// Findings that are not allowed, in the order of first occurrence.
     pub findings: Vec<ReportedFinding>,
     /// Findings that are allowed.
@@ -62,6 +65,8 @@ pub struct ScenarioReport {
     pub stack: Option<DeepestStack>,
     /// Why system calls by instructions of the driver's own were not judged, if they were not.
     pub unfiltered: Option<String>,
+    /// The segments whose bytes were not looked at, each with the reason.
+    pub unseen_bytes: BTreeSet<String>,
 }
 
 impl ScenarioReport {
@@ -81,12 +86,13 @@ impl ScenarioReport {
             self.findings.push(ReportedFinding::new(
                 finding,
                 flight_result.seed,
-                &flight_result.events,
+                (&flight_result.events, &flight_result.callers),
             ));
         }
         if !flight_result.needs.is_empty() && !flight_result.events.is_empty() {
             self.ended_early += 1;
         }
+        self.incomplete += u64::from(flight_result.incomplete);
         for need in flight_result.needs {
             if !self.needs.contains(&need) {
                 self.needs.push(need);
@@ -118,6 +124,9 @@ impl ScenarioReport {
                          CONFIG_SECCOMP_FILTER, and no policy against the system call seccomp"
                     ));
                 }
+                EventKind::BytesNotSeen { number, why } => {
+                    self.unseen_bytes.insert(format!("bytes of segment {number} ({why})"));
+                }
                 _ => (),
             }
         }
@@ -126,6 +135,11 @@ impl ScenarioReport {
         for (name, times) in flight_result.missing {
             *self.missing.entry(name).or_default() += times;
         }
+    }
+
+    /// What the flights did not judge: system calls, and bytes of segments.
+    pub fn not_judged(&self) -> impl Iterator<Item = &String> {
+        self.unfiltered.iter().chain(&self.unseen_bytes)
     }
 
     /// Moves findings that the allow file covers to `allowed`.

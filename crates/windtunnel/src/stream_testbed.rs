@@ -92,7 +92,7 @@ impl StreamTestbed<'_> {
             let wrong = stand.as_ref().err().filter(|_| !timeless);
             let wrong = wrong.map(|wrong| format!("{pin} has to deliver {wrong}"));
             self.stream.judge_frame(pin, wrong);
-            before = Some(stand.map_err(ScenarioStopped)?);
+            before = Some(stand.map_err(ScenarioStopped::failed)?);
             let end = frame_bytes.header.end_of_stream;
             self.frames.push(frame_bytes);
             if end {
@@ -119,7 +119,7 @@ impl StreamTestbed<'_> {
         }
         let wrong = format!("frames with data; {MAX_EMPTY_FRAMES} were empty");
         self.stream.judge_frame(pin, Some(format!("{pin} has to deliver {wrong}")));
-        Err(ScenarioStopped(wrong))
+        Err(ScenarioStopped::failed(wrong))
     }
 
     /// Closes a pin and its filter.
@@ -149,12 +149,12 @@ impl StreamTestbed<'_> {
         let (live_objects, pieces) =
             (self.stream.live_objects(), self.setup.memory.allocation_count());
         if live_objects.count() > 0 {
-            return Err(ScenarioStopped(format!(
+            return Err(ScenarioStopped::failed(format!(
                 "no live objects after the device was removed:\n{live_objects}"
             )));
         }
         if pieces > 0 {
-            return Err(ScenarioStopped(format!(
+            return Err(ScenarioStopped::failed(format!(
                 "no memory after the device was removed; {pieces} blocks are left"
             )));
         }
@@ -181,7 +181,7 @@ impl StreamTestbed<'_> {
     pub fn video_memory(&mut self) -> Result<Arc<VideoMemory>, ScenarioStopped> {
         let listed = drivers::find("softgpu-memory");
         let listed =
-            listed.ok_or_else(|| ScenarioStopped("a display driver with memory".to_owned()))?;
+            listed.ok_or_else(|| ScenarioStopped::missing("a display driver with memory"))?;
         let setup = (listed.make)(&self.log);
         let kernel = Kernel::new(self.host.clone(), self.log.clone());
         kernel.set_observer(Oracle::new(self.log.clone()));
@@ -191,7 +191,7 @@ impl StreamTestbed<'_> {
         let (worker, work_available) = (kernel.clone(), kernel.work_available());
         self.host.spawn_worker("system", work_available, move |at| worker.run_pending_work(at));
         let adapter = kernel.add_adapter(self.at, setup).map_err(|why| {
-            ScenarioStopped(format!(
+            ScenarioStopped::failed(format!(
                 "a display driver that starts: {} returned {}",
                 why.entry,
                 why.why.name()
@@ -229,5 +229,16 @@ pub(crate) fn expect_ok<T>(
     what: &str,
     answer: Result<T, StreamError>,
 ) -> Result<T, ScenarioStopped> {
-    answer.map_err(|why| ScenarioStopped(format!("{what}; {why}")))
+    answer.map_err(|why| {
+        let need = format!("{what}; {why}");
+        match why {
+            StreamError::NotFound(_)
+            | StreamError::NotStarted(_)
+            | StreamError::Stopped
+            | StreamError::Stuck
+            | StreamError::TimedOut => ScenarioStopped::failed(need),
+            // What the driver describes, or its refusal.
+            _ => ScenarioStopped::missing(need),
+        }
+    })
 }

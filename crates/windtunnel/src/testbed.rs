@@ -3,11 +3,12 @@
 use crate::private_data::{Command, PrivateData};
 use abi::status::{STATUS_INVALID_PARAMETER, STATUS_NOT_SUPPORTED};
 use abi::{D3DKMT_HANDLE, NTSTATUS};
-use flight::{Passive, Spawner, WaitResult, WaitToken};
+use flight::{EventKind, Log, Passive, Spawner, Subject, WaitResult, WaitToken};
 use kernel::power::PowerAction;
 use kernel::{AdapterId, Kernel, LiveObjects};
 use runtime::{Runtime, Umd};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use thunk::{
     Client, CreateAllocation, CreatedAllocation, DestroyAllocation, PagingQueue, PagingStatus,
@@ -47,7 +48,41 @@ pub(crate) type ThreadBody = Box<dyn FnOnce(&mut Passive) -> Result<(), Scenario
 
 /// Why a scenario stopped: what it needs and did not get.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScenarioStopped(pub String);
+pub struct ScenarioStopped {
+    need: String,
+    /// A step failed that a driver which has what the scenario needs lets succeed.
+    is_failed: bool,
+}
+
+impl ScenarioStopped {
+    /// A step of the scenario failed. Unless the driver refused it, the check is not complete.
+    pub fn failed(need: impl Into<String>) -> Self {
+        Self { need: need.into(), is_failed: true }
+    }
+
+    /// The driver or the adapter does not have what the scenario needs, and need not have it.
+    pub fn missing(need: impl Into<String>) -> Self {
+        Self { need: need.into(), is_failed: false }
+    }
+
+    /// What the scenario needs. A failed step is logged, where it failed.
+    pub(crate) fn into_need(self, log: &Log) -> String {
+        if self.is_failed {
+            log.emit(Subject::RUN, || EventKind::ScenarioStopped {
+                need: self.need.clone().into(),
+            });
+        }
+        self.need
+    }
+}
+
+impl fmt::Display for ScenarioStopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.need)
+    }
+}
+
+impl std::error::Error for ScenarioStopped {}
 
 /// A client process with a device, as most scenarios need.
 #[derive(Clone)]
@@ -115,15 +150,15 @@ impl Testbed<'_> {
     /// Stops the adapter with all its live objects, and starts it again.
     pub fn restart(&mut self) -> Result<(), ScenarioStopped> {
         self.kernel.stop_adapter(self.at, self.adapter);
-        self.kernel
-            .start_adapter(self.at, self.adapter)
-            .map_err(|why| ScenarioStopped(format!("a driver that starts again: {}", why.reason())))
+        self.kernel.start_adapter(self.at, self.adapter).map_err(|why| {
+            ScenarioStopped::failed(format!("a driver that starts again: {}", why.reason()))
+        })
     }
 
     /// Powers the adapter down and up again. Fails if the adapter cannot be powered down.
     pub fn power_cycle(&mut self, action: PowerAction) -> Result<(), ScenarioStopped> {
         if !self.kernel.power_down(self.at, self.adapter, action) {
-            return Err(ScenarioStopped("an adapter that powers down".to_owned()));
+            return Err(ScenarioStopped::failed("an adapter that powers down"));
         }
         self.kernel.power_up(self.at, self.adapter);
         Ok(())
@@ -163,7 +198,7 @@ impl Testbed<'_> {
         let ends: Vec<WaitToken> = (1..).zip(threads).map(spawn).collect();
         for end in &ends {
             if let WaitResult::Stuck(graph) = self.host.park(self.at, end, None) {
-                return Err(ScenarioStopped(format!("its threads to end: {graph}")));
+                return Err(ScenarioStopped::failed(format!("its threads to end: {graph}")));
             }
         }
         heard.try_iter().collect()
@@ -183,7 +218,7 @@ impl TestClient {
         private_data: PrivateData,
     ) -> Result<Self, ScenarioStopped> {
         let adapters = expect_ok("D3DKMTEnumAdapters2", client.adapters(at))?;
-        let adapter = *adapters.first().ok_or(ScenarioStopped("an adapter".to_owned()))?;
+        let adapter = *adapters.first().ok_or(ScenarioStopped::missing("an adapter"))?;
         let device = expect_ok("D3DKMTCreateDevice", client.create_device(at, adapter))?;
         Ok(Self { client, adapter, device, private_data, queues: Arc::default() })
     }
@@ -336,7 +371,7 @@ impl TestClient {
                 let waited = self.client.wait(at, self.device, queue.fence, value);
                 expect_ok("D3DKMTWaitForSynchronizationObjectFromCpu", waited)
             }
-            PagingStatus::NoMemory(bytes) => Err(ScenarioStopped(format!(
+            PagingStatus::NoMemory(bytes) => Err(ScenarioStopped::missing(format!(
                 "D3DKMTMakeResident to succeed; {bytes} bytes are missing"
             ))),
         }
@@ -404,7 +439,7 @@ fn command_handles(command: &Command) -> Vec<kernel::Handle> {
 /// Returns the value of a successful call; stops the scenario otherwise.
 pub(crate) fn expect_ok<T>(call: &str, answer: Result<T, NTSTATUS>) -> Result<T, ScenarioStopped> {
     answer.map_err(|status| {
-        ScenarioStopped(format!("{call} to succeed; it returned {}", status_name(status)))
+        ScenarioStopped::failed(format!("{call} to succeed; it returned {}", status_name(status)))
     })
 }
 
@@ -419,7 +454,10 @@ pub(crate) fn expect_error<T>(
         Err(it) => status_name(*it),
         Ok(_) => "STATUS_SUCCESS".to_owned(),
     };
-    Err(ScenarioStopped(format!("{call} to return {}; it returned {text}", status_name(status))))
+    Err(ScenarioStopped::failed(format!(
+        "{call} to return {}; it returned {text}",
+        status_name(status)
+    )))
 }
 
 /// The name of a status, or its number.

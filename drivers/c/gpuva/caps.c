@@ -38,7 +38,11 @@ static PAGED NTSTATUS QueryMmuCaps(const DXGKARG_QUERYADAPTERINFO *query)
     caps->ReadOnlyMemorySupported = TRUE;
     caps->NoExecuteMemorySupported = TRUE;
     caps->ZeroInPteSupported = TRUE;
+#ifdef PAGES_BY_CPU
+    caps->PageTableUpdateMode = DXGK_PAGETABLEUPDATE_CPU_VIRTUAL;
+#else
     caps->PageTableUpdateMode = DXGK_PAGETABLEUPDATE_GPU_PHYSICAL;
+#endif
     caps->VirtualAddressBitCount = PAGE_SHIFT + TABLE_LEVELS * TABLE_BITS;
     caps->PageTableLevelCount = TABLE_LEVELS;
     return STATUS_SUCCESS;
@@ -54,7 +58,13 @@ static PAGED NTSTATUS QueryTableLevel(const DXGKARG_QUERYADAPTERINFO *query)
     if (in->LevelIndex >= TABLE_LEVELS)
         return STATUS_INVALID_PARAMETER;
     level->PageTableIndexBitCount = TABLE_BITS;
+#if defined(PAGES_BY_CPU)
+    level->PageTableSegmentId = VISIBLE_SEGMENT;
+#elif defined(TABLES_IN_IMPLICIT_SEGMENT)
+    level->PageTableSegmentId = SEGMENT_COUNT + 1;
+#else
     level->PageTableSegmentId = LOCAL_SEGMENT;
+#endif
     level->PagingProcessPageTableSegmentId = VISIBLE_SEGMENT;
     level->PageTableSizeInBytes = PAGE_SIZE;
     level->PageTableAlignmentInBytes = PAGE_SIZE;

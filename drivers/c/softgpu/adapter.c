@@ -78,6 +78,12 @@ PAGED NTSTATUS NTAPI SgStartDevice(PVOID context, PDXGK_START_INFO start_info,
 #ifdef FLAW_ENDLESS
     BeginLoop(adapter);
 #endif
+#if defined(FLAW_WAITS) && FLAW_WAITS == 2
+    static ULONG starts;
+
+    if (++starts == 2)
+        WaitForEver();
+#endif
 #ifdef FLAW_LOCKS
     UseLocks();
 #endif

@@ -87,6 +87,10 @@ PAGED NTSTATUS NTAPI SgCreateAllocation(HANDLE context, DXGKARG_CREATEALLOCATION
         resource->PrivateDataSize = args->PrivateDriverDataSize;
     }
     for (UINT at = 0; at < args->NumAllocations; at++) {
+#ifdef FLAW_CREATES_FIRST_ONLY
+        if (at > 0)
+            break;
+#endif
         status = CreateOne(&args->pAllocationInfo[at]);
         if (NT_SUCCESS(status))
             continue;
@@ -238,6 +242,10 @@ static PAGED NTSTATUS OpenOne(PDEVICE device, DXGK_OPENALLOCATIONINFO *info)
 PAGED NTSTATUS NTAPI SgOpenAllocation(HANDLE device, const DXGKARG_OPENALLOCATION *args)
 {
     for (UINT at = 0; at < args->NumAllocations; at++) {
+#ifdef FLAW_OPENS_FIRST_ONLY
+        if (at > 0)
+            break;
+#endif
         NTSTATUS status = OpenOne(device, &args->pOpenAllocation[at]);
 
         if (NT_SUCCESS(status))

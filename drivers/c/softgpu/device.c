@@ -1,5 +1,6 @@
 /* Devices and contexts. */
 #include "driver.h"
+#include "endless_flaws.h"
 #include "miniport.h"
 
 PAGED NTSTATUS NTAPI SgCreateDevice(HANDLE context, DXGKARG_CREATEDEVICE *args)
@@ -8,6 +9,9 @@ PAGED NTSTATUS NTAPI SgCreateDevice(HANDLE context, DXGKARG_CREATEDEVICE *args)
 
     if (device == NULL)
         return STATUS_NO_MEMORY;
+#if defined(FLAW_WAITS) && FLAW_WAITS == 1
+    WaitForEver();
+#endif
 #ifdef FLAW_DEREFERENCES_DEVICE_HANDLE
     (void)((volatile ULONG *)args->hDevice)[4];
 #endif

@@ -1,4 +1,7 @@
-/* Loops of bad drivers that call the system again and again. Nothing of this is in a correct driver. */
+/*
+ * Loops of bad drivers that call the system again and again, and waits without an end. Nothing of this
+ * is in a correct driver.
+ */
 #ifndef ENDLESS_FLAWS_H
 #define ENDLESS_FLAWS_H
 
@@ -135,6 +138,17 @@ __attribute__((noinline)) static void BeginLoop(PADAPTER adapter)
     }
 }
 #endif
+#endif
+
+/* 1 in DxgkDdiCreateDevice, 2 in the second DxgkDdiStartDevice; 3: GpuStop does not stop the thread. */
+#if defined(FLAW_WAITS) && FLAW_WAITS != 3
+__attribute__((noinline, unused)) static void WaitForEver(void)
+{
+    KEVENT never;
+
+    KeInitializeEvent(&never, NotificationEvent, FALSE);
+    KeWaitForSingleObject(&never, Executive, KernelMode, FALSE, NULL);
+}
 #endif
 
 #endif

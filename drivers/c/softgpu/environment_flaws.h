@@ -224,6 +224,7 @@ static HANDLE Key;
 static PVOID Contiguous;
 static PVOID Mapped;
 static PMDL LockedMdl;
+static PVOID UserMapped;
 static PVOID PoolBlock;
 static KTIMER Timer;
 static KDPC Dpc;
@@ -260,6 +261,8 @@ __attribute__((noinline)) static PAGED void GetThings(PADAPTER adapter)
     Mapped = MmMapIoSpace(MmGetPhysicalAddress(Contiguous), 0x1000, MmNonCached);
     LockedMdl = IoAllocateMdl(adapter, sizeof(*adapter), FALSE, FALSE, NULL);
     MmProbeAndLockPages(LockedMdl, KernelMode, IoModifyAccess);
+    UserMapped = MmMapLockedPagesSpecifyCache(LockedMdl, UserMode, MmCached, NULL, FALSE,
+                                              NormalPagePriority);
     PoolBlock = ExAllocatePool2(POOL_FLAG_NON_PAGED, 64, DRIVER_TAG);
     KeInitializeTimer(&Timer);
     KeSetTimer(&Timer, hour, NULL);
@@ -270,7 +273,7 @@ __attribute__((noinline)) static PAGED void GetThings(PADAPTER adapter)
 /*
  * In the counterpart. It leaves one thing behind. 1: a handle; 2: a lookaside list; 3: a mapping; 4:
  * locked pages; 5: a timer; 6: a queued DPC; 7: a queued work item; 8: a work item; 9: a pool block;
- * 10: contiguous memory. 0 gives all of them back.
+ * 10: contiguous memory; 11: a mapping for user mode. 0 gives all of them back.
  */
 __attribute__((noinline)) static PAGED void GiveThingsBack(void)
 {
@@ -282,6 +285,9 @@ __attribute__((noinline)) static PAGED void GiveThingsBack(void)
 #endif
 #if FLAW_LEAK != 3
     MmUnmapIoSpace(Mapped, 0x1000);
+#endif
+#if FLAW_LEAK != 11
+    MmUnmapLockedPages(UserMapped, LockedMdl);
 #endif
 #if FLAW_LEAK != 4
     MmUnlockPages(LockedMdl);

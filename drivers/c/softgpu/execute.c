@@ -22,6 +22,10 @@ PUCHAR GpuFindMemory(PGPU gpu, ULONG64 address, PULONG64 bytes)
         *bytes = PAGE_SIZE - BYTE_OFFSET(address);
         return page == NULL ? NULL : page + BYTE_OFFSET(address);
     }
+#ifdef FLAW_ACCEPTS_ANY_ADDRESS
+    *bytes = PAGE_SIZE - BYTE_OFFSET(address);
+    return gpu->SinkPage + BYTE_OFFSET(address);
+#endif
     return NULL;
 }
 

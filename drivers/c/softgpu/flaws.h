@@ -65,10 +65,105 @@ __attribute__((noinline, unused)) static void FlawUsePool(void)
 
     FlawTouchPool(first);
     FlawTouchPool(second);
-#ifndef FLAW_POOL_FREED
+#if !defined(FLAW_POOL_FREED) && !defined(FLAW_POOL_KEPT)
     ExFreePoolWithTag(first, 'walF');
     ExFreePoolWithTag(second, 'walF');
 #endif
+}
+#endif
+
+#if FLAW_FAULT == 19
+static volatile LONG FlawBlocks;
+
+/* A driver's own functions for pool: the interesting place is their caller. */
+__attribute__((noinline, unused)) static char *FlawAllocate(SIZE_T size)
+{
+    char *block = ExAllocatePool2(POOL_FLAG_NON_PAGED, size, 'walF');
+
+    FlawBlocks++;
+    return block;
+}
+
+__attribute__((noinline, unused)) static void FlawFree(char *block)
+{
+    ExFreePoolWithTag(block, 'walF');
+    FlawBlocks--;
+}
+
+__attribute__((noinline, unused)) static char *FlawTakeBlock(void)
+{
+    char *block = FlawAllocate(64);
+
+    block[0] = 1;
+    return block;
+}
+
+__attribute__((noinline, unused)) static void FlawGiveBlock(char *block)
+{
+    block[0] = 0;
+    FlawFree(block);
+    FlawBlocks += 0;
+}
+
+__attribute__((noinline, unused)) static void FlawGiveBlockAgain(char *block)
+{
+    FlawFree(block);
+    FlawBlocks += 0;
+}
+
+__attribute__((noinline, unused)) static void FlawMisuseBlock(void)
+{
+    volatile char *block = FlawTakeBlock();
+
+    UNREFERENCED_PARAMETER(block);
+#ifdef FLAW_POOL_OFFSET
+    block[FLAW_POOL_OFFSET] = 1;
+#endif
+#ifndef FLAW_POOL_LEAK
+    FlawGiveBlock((char *)block);
+#endif
+#ifdef FLAW_POOL_FREED
+    block[1] = 1;
+#endif
+#ifdef FLAW_POOL_TWICE
+    FlawGiveBlockAgain((char *)block);
+#endif
+    FlawBlocks += 0;
+}
+#endif
+
+#if FLAW_FAULT == 40
+/* The start of a block is aligned to 16 bytes on Windows, whatever its size is. */
+__attribute__((noinline, unused)) static void FlawUseAlignedBlocks(void)
+{
+    int index;
+
+    for (index = 0; index < 2; index++) {
+        char *block = ExAllocatePool2(POOL_FLAG_NON_PAGED, 24, 'walF');
+
+        __asm__ volatile("movaps (%0), %%xmm0" : : "r"(block) : "xmm0", "memory");
+        ExFreePoolWithTag(block, 'walF');
+    }
+}
+#endif
+
+#if FLAW_FAULT == 24
+/*
+ * Reads 29 KiB behind the first of some small blocks: more than a page from each of them on the side
+ * where it can be. What the pointer was made from is not in a register of the access.
+ */
+__attribute__((noinline, unused)) static void FlawReadWild(void)
+{
+    char *blocks[12];
+    char *volatile wild;
+    int index;
+
+    for (index = 0; index < 12; index++)
+        blocks[index] = ExAllocatePool2(POOL_FLAG_NON_PAGED, 4, 'walF');
+    wild = blocks[0] + 29672;
+    (void)*(volatile char *)wild;
+    for (index = 0; index < 12; index++)
+        ExFreePoolWithTag(blocks[index], 'walF');
 }
 #endif
 
@@ -157,6 +252,12 @@ __attribute__((noinline, unused)) static void FlawCloseDescriptors(void)
 #define FLAW_HAPPENS FlawLargeFrame(1)
 #elif FLAW_FAULT == 6
 #define FLAW_HAPPENS FlawUsePool()
+#elif FLAW_FAULT == 19
+#define FLAW_HAPPENS FlawMisuseBlock()
+#elif FLAW_FAULT == 24
+#define FLAW_HAPPENS FlawReadWild()
+#elif FLAW_FAULT == 40
+#define FLAW_HAPPENS FlawUseAlignedBlocks()
 #elif FLAW_FAULT == 27
 #define FLAW_HAPPENS FlawWriteConstant()
 #elif FLAW_FAULT == 8

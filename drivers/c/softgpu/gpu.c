@@ -92,7 +92,15 @@ ULONG GpuResetNode(PGPU gpu, ULONG node)
     if (first != NULL)
         reset->LastCompleted = first->Fence;
     fence = reset->LastCompleted;
+#ifdef FLAW_KEEPS_WORK_AFTER_RESET
+    if (reset->Hung != NULL)
+        FreePacket(gpu, reset->Hung);
+    reset->Hung = NULL;
+    reset->Preempting = FALSE;
+    KeSetEvent(&gpu->Work, IO_NO_INCREMENT, FALSE);
+#else
     EmptyNode(gpu, reset);
+#endif
     KeReleaseSpinLock(&gpu->Lock, irql);
     KeSetEvent(&gpu->Idle, IO_NO_INCREMENT, FALSE);
     return fence;
@@ -281,7 +289,9 @@ void GpuStop(PGPU gpu)
     if (gpu->Thread == NULL)
         return;
 #ifndef FLAW_THREAD_LEFT_RUNNING
+#if !defined(FLAW_WAITS) || FLAW_WAITS != 3
     gpu->Stop = TRUE;
+#endif
     KeSetEvent(&gpu->Work, IO_NO_INCREMENT, FALSE);
     KeWaitForSingleObject(gpu->Thread, Executive, KernelMode, FALSE, NULL);
 #endif

@@ -17,6 +17,9 @@ ULONG64 GpuEncodeEntry(const DXGK_PTE *entry)
     ULONG64 flags = (entry->Valid ? ENTRY_VALID : 0) | (entry->Zero ? ENTRY_ZERO : 0) |
                     (entry->ReadOnly ? ENTRY_READ_ONLY : 0);
 
+#ifdef FLAW_PAGE_NUMBER_AS_BYTES
+    return flags | (ULONG64)entry->Segment << 8 | entry->PageAddress / PAGE_SIZE << 16;
+#endif
     return flags | (ULONG64)entry->Segment << 8 | entry->PageAddress << 16;
 }
 
@@ -83,16 +86,23 @@ PUCHAR GpuTranslate(PGPU gpu, TABLE_ROOT root, ULONG64 address, BOOLEAN write, U
     return memory == NULL ? NULL : memory + BYTE_OFFSET(address);
 }
 
+/* The entry of an update for its n-th place. */
+static const DXGK_PTE *EntryAt(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE *update, UINT at)
+{
+#ifdef FLAW_INDEXES_REPEATED_ENTRY
+    return &update->pPageTableEntries[at];
+#else
+    return &update->pPageTableEntries[update->Flags.Repeat ? 0 : at];
+#endif
+}
+
 /* Tables of the paging process are written by the CPU: there is no buffer. */
 static PAGED NTSTATUS UpdateByCpu(const DXGK_BUILDPAGINGBUFFER_UPDATEPAGETABLE *update)
 {
     PULONG64 table = update->PageTableAddress.CpuVirtual;
 
-    for (UINT at = 0; at < update->NumPageTableEntries; at++) {
-        const DXGK_PTE *entry = &update->pPageTableEntries[update->Flags.Repeat ? 0 : at];
-
-        table[update->StartIndex + at] = GpuEncodeEntry(entry);
-    }
+    for (UINT at = 0; at < update->NumPageTableEntries; at++)
+        table[update->StartIndex + at] = GpuEncodeEntry(EntryAt(update, at));
     return STATUS_SUCCESS;
 }
 
@@ -107,13 +117,19 @@ PAGED NTSTATUS GpuBuildTableUpdate(DXGKARG_BUILDPAGINGBUFFER *args)
 
     if (update->UpdateMode == DXGK_PAGETABLEUPDATE_CPU_VIRTUAL)
         return UpdateByCpu(update);
+#ifdef FLAW_UPDATES_NOTHING
+    return STATUS_SUCCESS;
+#endif
     for (at = args->MultipassOffset; at < update->NumPageTableEntries && room > 0; at++, room--) {
         UINT index = update->StartIndex + at;
 
+#ifdef FLAW_IGNORES_START_INDEX
+        index = at;
+#endif
         RtlZeroMemory(command, sizeof(*command));
         command->Operation = GpuWriteEntry;
         command->To = SegmentBase(table->SegmentId) + table->SegmentOffset + index * sizeof(ULONG64);
-        command->From = GpuEncodeEntry(&update->pPageTableEntries[update->Flags.Repeat ? 0 : at]);
+        command->From = GpuEncodeEntry(EntryAt(update, at));
         command->Bytes = sizeof(ULONG64);
         command++;
     }

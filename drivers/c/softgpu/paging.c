@@ -12,19 +12,27 @@ static PUCHAR MapList(PMDL mdl, ULONG first_page)
 
 static PAGED NTSTATUS BuildTransfer(const DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND command)
 {
+    ULONG64 offset = args->Transfer.TransferOffset;
+    UINT first_page = args->Transfer.MdlOffset;
     PUCHAR system;
 
+#ifdef FLAW_TRANSFER_IGNORES_OFFSETS
+    offset = 0;
+    first_page = 0;
+#endif
     command->Bytes = args->Transfer.TransferSize;
-    command->From = args->Transfer.Source.SegmentAddress.QuadPart + args->Transfer.TransferOffset;
-    command->To =
-        args->Transfer.Destination.SegmentAddress.QuadPart + args->Transfer.TransferOffset;
+#ifdef FLAW_TRANSFER_SIZE
+    command->Bytes = FLAW_TRANSFER_SIZE;
+#endif
+    command->From = args->Transfer.Source.SegmentAddress.QuadPart + offset;
+    command->To = args->Transfer.Destination.SegmentAddress.QuadPart + offset;
     command->Operation = GpuCopy;
     if (args->Transfer.Source.SegmentId == 0) {
-        system = MapList(args->Transfer.Source.pMdl, args->Transfer.MdlOffset);
+        system = MapList(args->Transfer.Source.pMdl, first_page);
         command->Operation = GpuReadSystem;
         command->From = (ULONG_PTR)system;
     } else if (args->Transfer.Destination.SegmentId == 0) {
-        system = MapList(args->Transfer.Destination.pMdl, args->Transfer.MdlOffset);
+        system = MapList(args->Transfer.Destination.pMdl, first_page);
         command->Operation = GpuWriteSystem;
         command->To = (ULONG_PTR)system;
     } else {
@@ -39,6 +47,9 @@ static PAGED NTSTATUS BuildMap(const DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMA
 
     command->Operation = GpuMap;
     command->To = args->MapApertureSegment.OffsetInPages;
+#ifdef FLAW_MAPS_ONE_PAGE_OFF
+    command->To++;
+#endif
     command->From = (ULONG_PTR)system;
     command->Bytes = (ULONG64)args->MapApertureSegment.NumberOfPages * PAGE_SIZE;
     return system == NULL ? STATUS_NO_MEMORY : STATUS_SUCCESS;
@@ -50,6 +61,9 @@ static PAGED void NotifyResidency(const DXGK_BUILDPAGINGBUFFER_NOTIFYRESIDENCY *
     PALLOCATION allocation = notify->hAllocation;
     ULONG64 base = SegmentBase(notify->PhysicalAddress.SegmentId);
 
+#ifdef FLAW_IGNORES_RESIDENCY
+    return;
+#endif
     allocation->GpuAddress =
         notify->Resident ? base + notify->PhysicalAddress.SegmentOffset : 0;
 }
@@ -69,6 +83,12 @@ static PAGED NTSTATUS BuildCommand(DXGKARG_BUILDPAGINGBUFFER *args, PGPU_COMMAND
         command->Pattern = args->Fill.FillPattern;
         command->To = args->Fill.Destination.SegmentAddress.QuadPart;
         command->Bytes = args->Fill.FillSize;
+#ifdef FLAW_FILL_IGNORES_OFFSET
+        command->To = SegmentBase(args->Fill.Destination.SegmentId);
+#endif
+#ifdef FLAW_FILL_PATTERN
+        command->Pattern = FLAW_FILL_PATTERN;
+#endif
         return STATUS_SUCCESS;
     case DXGK_OPERATION_MAP_APERTURE_SEGMENT:
         return BuildMap(args, command);
@@ -118,7 +138,14 @@ static PAGED NTSTATUS BuildTables(DXGKARG_BUILDPAGINGBUFFER *args)
 }
 #endif
 
-PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFFER *args)
+#ifdef PAGES_BY_CPU
+#define BUILD_PAGING_BUFFER BuildPagingBuffer
+static PAGED NTSTATUS
+#else
+#define BUILD_PAGING_BUFFER SgBuildPagingBuffer
+PAGED NTSTATUS NTAPI
+#endif
+BUILD_PAGING_BUFFER(HANDLE context, DXGKARG_BUILDPAGINGBUFFER *args)
 {
     PDMA_PRIVATE private_data = args->pDmaBufferPrivateData;
     GPU_COMMAND command = {0};
@@ -168,3 +195,24 @@ PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFF
         private_data->End = args->pDmaBuffer;
     return STATUS_SUCCESS;
 }
+
+#ifdef PAGES_BY_CPU
+/* The CPU executes the commands at once, while the GPU is idle: there are none to submit. */
+PAGED NTSTATUS NTAPI SgBuildPagingBuffer(HANDLE context, DXGKARG_BUILDPAGINGBUFFER *args)
+{
+    PGPU gpu = &((PADAPTER)context)->Gpu;
+    PACKET packet = {.Commands = args->pDmaBuffer, .Root = gpu->SystemRoot};
+    ULONG64 fault_address;
+    NTSTATUS status = BuildPagingBuffer(context, args);
+
+    packet.Count = (ULONG)(((PUCHAR)args->pDmaBuffer - (PUCHAR)packet.Commands) /
+                           sizeof(GPU_COMMAND));
+    args->pDmaBuffer = packet.Commands;
+    if (packet.Count == 0)
+        return status;
+    KeWaitForSingleObject(&gpu->Idle, Executive, KernelMode, FALSE, NULL);
+    GpuExecute(gpu, &packet, &fault_address);
+    KeSetEvent(&gpu->Idle, IO_NO_INCREMENT, FALSE);
+    return status;
+}
+#endif

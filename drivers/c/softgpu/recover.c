@@ -50,8 +50,15 @@ PAGED NTSTATUS NTAPI SgQueryDependentEngineGroup(HANDLE context,
 PAGED NTSTATUS NTAPI SgResetEngine(HANDLE context, DXGKARG_RESETENGINE *args)
 {
     PADAPTER adapter = context;
-    ULONG aborted = GpuResetNode(&adapter->Gpu, args->NodeOrdinal);
+    ULONG aborted;
 
+#ifdef FLAW_RESETS_NOTHING
+#if FLAW_RESETS_NOTHING == 2
+    args->LastAbortedFenceId = adapter->Gpu.Nodes[args->NodeOrdinal].LastCompleted;
+#endif
+    return STATUS_SUCCESS;
+#endif
+    aborted = GpuResetNode(&adapter->Gpu, args->NodeOrdinal);
 #ifdef FLAW_OMITS_ABORTED_FENCE
     UNREFERENCED_PARAMETER(aborted);
 #else

@@ -219,6 +219,9 @@ PAGED NTSTATUS NTAPI SgPatch(HANDLE context, const DXGKARG_PATCH *args)
     UNREFERENCED_PARAMETER(context);
     if (args->Flags.Paging)
         return STATUS_SUCCESS; /* Paging commands have their addresses. */
+#ifdef FLAW_PATCHES_NOTHING
+    return STATUS_SUCCESS;
+#endif
     for (UINT at = 0; at < args->PatchLocationListSize; at++) {
         const D3DDDI_PATCHLOCATIONLIST *patch = &args->pPatchLocationList[at];
         ULONG64 address;
@@ -227,6 +230,16 @@ PAGED NTSTATUS NTAPI SgPatch(HANDLE context, const DXGKARG_PATCH *args)
             patch->PatchOffset >= args->DmaBufferSubmissionEndOffset)
             continue;
         address = args->pAllocationList[patch->AllocationIndex].PhysicalAddress.QuadPart;
+#ifdef FLAW_PATCHES_FIRST_ADDRESS
+        {
+            POPEN_ALLOCATION open =
+                args->pAllocationList[patch->AllocationIndex].hDeviceSpecificAllocation;
+
+            if (open->Allocation->GpuAddress == 0)
+                open->Allocation->GpuAddress = address;
+            address = open->Allocation->GpuAddress;
+        }
+#endif
         address += patch->AllocationOffset;
         RtlCopyMemory(buffer + patch->PatchOffset, &address, sizeof(address));
     }
@@ -241,6 +254,10 @@ NTSTATUS NTAPI SgSubmitCommand(HANDLE handle, const DXGKARG_SUBMITCOMMAND *args)
     UINT size = args->DmaBufferSubmissionEndOffset - args->DmaBufferSubmissionStartOffset;
     PGPU_COMMAND commands = NULL;
 
+#ifdef FLAW_REFUSES_PAGING
+    if (args->Flags.Paging)
+        return STATUS_INVALID_PARAMETER;
+#endif
     if (args->Flags.NullRendering)
         size = 0;
     if (size != 0)

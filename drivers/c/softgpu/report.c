@@ -20,9 +20,19 @@ static BOOLEAN NTAPI NotifyInterrupt(PVOID context)
 
     FLAW_POINT(ISR);
     report->Node->LastCompleted = report->LastCompleted;
+#ifdef FLAW_FORGETS_FENCE
+    if (report->Data.InterruptType == DXGK_INTERRUPT_DMA_COMPLETED && report->LastCompleted == 2)
+        return TRUE;
+#endif
     if (report->Data.InterruptType == DXGK_INTERRUPT_DMA_PREEMPTED)
+#ifdef FLAW_REPORTS_LAST_SUBMITTED
+        report->Data.DmaPreempted.LastCompletedFenceId = report->Node->LastSubmitted;
+#else
         report->Data.DmaPreempted.LastCompletedFenceId = report->LastCompleted;
+#endif
+#ifndef FLAW_NEVER_NOTIFIES
     dxgk->DxgkCbNotifyInterrupt(dxgk->DeviceHandle, &report->Data);
+#endif
 #ifndef FLAW_DPC_NOT_QUEUED
     dxgk->DxgkCbQueueDpc(dxgk->DeviceHandle);
 #endif
@@ -48,6 +58,12 @@ void GpuReportCompletion(PGPU gpu, ULONG node, ULONG fence)
 {
     REPORT report = {.Node = &gpu->Nodes[node], .LastCompleted = fence};
 
+#ifdef FLAW_FAULT_ELSEWHERE
+    if (node != PAGING_NODE) {
+        GpuReportFault(gpu, node, fence, 0x123456000ull);
+        return;
+    }
+#endif
     report.Data.InterruptType = DXGK_INTERRUPT_DMA_COMPLETED;
     report.Data.DmaCompleted.SubmissionFenceId = fence;
     report.Data.DmaCompleted.NodeOrdinal = node;
@@ -94,6 +110,13 @@ BOOLEAN NTAPI SgInterruptRoutine(PVOID context, ULONG message)
     FLAW_POINT(ISR);
 #ifdef FLAW_SETS_EVENT_IN_ISR
     KeSetEvent(&((PADAPTER)context)->Gpu.Idle, IO_NO_INCREMENT, FALSE);
+#endif
+#ifdef FLAW_CLAIMS_INTERRUPTS
+    /* The first of them could be for this device. */
+    static LONG Claimed;
+
+    if (InterlockedIncrement(&Claimed) <= FLAW_CLAIMS_INTERRUPTS)
+        return TRUE;
 #endif
     return FALSE;
 }

@@ -39,6 +39,13 @@ static DXGK_SEGMENTFLAGS SegmentFlags(UINT segment)
     return flags;
 }
 
+/* The segment of the paging buffers. */
+#ifdef FLAW_PAGING_SEGMENT
+#define PAGING_SEGMENT FLAW_PAGING_SEGMENT
+#else
+#define PAGING_SEGMENT APERTURE_SEGMENT
+#endif
+
 #if DXGKDDI_INTERFACE_VERSION < DXGKDDI_INTERFACE_VERSION_WDDM2_0
 PAGED NTSTATUS QuerySegment3(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *query)
 {
@@ -60,7 +67,7 @@ PAGED NTSTATUS QuerySegment3(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *q
         if (id == VISIBLE_SEGMENT)
             segment->CpuTranslatedAddress = adapter->Gpu.VisibleAddress;
     }
-    out->PagingBufferSegmentId = APERTURE_SEGMENT;
+    out->PagingBufferSegmentId = PAGING_SEGMENT;
     out->PagingBufferSize = PAGING_BUFFER_SIZE;
     out->PagingBufferPrivateDataSize = sizeof(DMA_PRIVATE);
     return STATUS_SUCCESS;
@@ -87,7 +94,7 @@ PAGED NTSTATUS QuerySegment4(PADAPTER adapter, const DXGKARG_QUERYADAPTERINFO *q
         if (id == VISIBLE_SEGMENT)
             segment->CpuTranslatedAddress = adapter->Gpu.VisibleAddress;
     }
-    out->PagingBufferSegmentId = APERTURE_SEGMENT;
+    out->PagingBufferSegmentId = PAGING_SEGMENT;
     out->PagingBufferSize = PAGING_BUFFER_SIZE;
     out->PagingBufferPrivateDataSize = sizeof(DMA_PRIVATE);
     return STATUS_SUCCESS;

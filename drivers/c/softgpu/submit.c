@@ -86,8 +86,15 @@ NTSTATUS NTAPI SgSubmitCommandVirtual(HANDLE handle, const DXGKARG_SUBMITCOMMAND
     if (ResolveAll(context->Device, reader, commands, count))
         status = GpuSubmit(&adapter->Gpu, args->NodeOrdinal, args->SubmissionFenceId, commands,
                            count, &context->Root);
+#ifdef FLAW_LEAKS_REFUSED_PACKET
+    return status;
+#endif
     if (!NT_SUCCESS(status))
         FreeMemory(commands);
+#ifdef FLAW_REFUSES_WITH_NO_MEMORY
+    if (!NT_SUCCESS(status))
+        return STATUS_NO_MEMORY;
+#endif
     return status;
 }
 

@@ -60,7 +60,9 @@ INIT_CODE void FillMiniportTable(PDRIVER_INITIALIZATION_DATA data)
     data->DxgkDdiCloseAllocation = SgCloseAllocation;
     data->DxgkDdiRender = SgRender;
     data->DxgkDdiPatch = SgPatch;
+#ifndef PAGES_BY_CPU
     data->DxgkDdiSubmitCommand = SgSubmitCommand;
+#endif
     data->DxgkDdiBuildPagingBuffer = SgBuildPagingBuffer;
     data->DxgkDdiPreemptCommand = SgPreemptCommand;
     data->DxgkDdiCancelCommand = SgCancelCommand;

@@ -8,11 +8,15 @@ use abi::display::{DXGKARG_CREATECONTEXT, DXGKARG_CREATEDEVICE};
 use abi::miniport::DRIVER_INITIALIZATION_DATA;
 use abi::status::{STATUS_PENDING, STATUS_SUCCESS};
 use abi::{HANDLE, NTSTATUS, PVOID};
+use nt::{KeInitializeEvent, KeWaitForSingleObject};
+use std::ptr;
 
 pub(crate) const RETURNS_NULL_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(returns_null_device), ..GOOD };
 pub(crate) const CREATES_DEVICE_PENDING: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(creates_device_pending), ..GOOD };
+pub(crate) const WAITS_FOREVER_IN_CREATE: DRIVER_INITIALIZATION_DATA =
+    DRIVER_INITIALIZATION_DATA { DxgkDdiCreateDevice: Some(waits_forever), ..GOOD };
 pub(crate) const LEAKS_DEVICE: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA { DxgkDdiDestroyDevice: Some(leaks_device), ..GOOD };
 pub(crate) const LEAKS_CONTEXT: DRIVER_INITIALIZATION_DATA =
@@ -62,6 +66,21 @@ unsafe extern "win64-unwind" fn creates_device_pending(
     _args: *mut DXGKARG_CREATEDEVICE,
 ) -> NTSTATUS {
     STATUS_PENDING
+}
+
+/// Waits for an event that nothing sets, then creates the device.
+unsafe extern "win64-unwind" fn waits_forever(
+    adapter: HANDLE,
+    args: *mut DXGKARG_CREATEDEVICE,
+) -> NTSTATUS {
+    let mut event = [0_u64; 3];
+    let event: PVOID = event.as_mut_ptr().cast();
+    // SAFETY: The event has the size of a `KEVENT`.
+    unsafe { KeInitializeEvent(event, 0, 0) };
+    // SAFETY: The event is initialized, and NULL means no timeout.
+    unsafe { KeWaitForSingleObject(event, 0, 0, 0, ptr::null()) };
+    // SAFETY: The arguments are the kernel's.
+    unsafe { create_device(adapter, args) }
 }
 
 /// Frees the device's address space and keeps its block.

@@ -30,6 +30,10 @@ pub(crate) enum Flaw {
     TransfersToWrongSegment,
     /// Moves to one page past the destination.
     TransfersOnePageOff,
+    /// Begins each part of a transfer at the start of the allocation.
+    IgnoresTransferOffset,
+    /// Begins each part of a transfer at the first page of the list.
+    IgnoresMdlOffset,
     /// Omits the last page of a buffer when it continues with the next buffer.
     SkipsMultipassPage,
     /// Reports paging work complete that was never submitted to the hardware.
@@ -129,6 +133,16 @@ impl PagingFlawDriver {
                 let page = |place| Run { start: first + place * PAGE, bytes: PAGE };
                 (0..).zip(&runs).map(|(place, _)| page(place)).collect()
             });
+        }
+        if self.flaw == Flaw::IgnoresTransferOffset {
+            return self.with(at, args, Operation::Transfer(Transfer { offset: 0, ..it.clone() }));
+        }
+        if self.flaw == Flaw::IgnoresMdlOffset {
+            let [from, to] = [it.from, it.to].map(|end| match end {
+                TransferEnd::System(pages) => TransferEnd::System(Pages { first: 0, ..pages }),
+                TransferEnd::Segment { .. } => end,
+            });
+            return self.with(at, args, Operation::Transfer(Transfer { from, to, ..it.clone() }));
         }
         let TransferEnd::Segment { number, address } = it.to else {
             let short = self.flaw == Flaw::TransfersOnePageLess && it.bytes > PAGE;

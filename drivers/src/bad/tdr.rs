@@ -48,10 +48,12 @@ pub(crate) const REPORTS_PREEMPTION_UNSUBMITTED_FENCE: DRIVER_INITIALIZATION_DAT
     reporting(reports_preemption_unsubmitted_fence);
 pub(crate) const REPORTS_WRONG_PREEMPTION_FENCE: DRIVER_INITIALIZATION_DATA =
     reporting(reports_wrong_preemption_fence);
+pub(crate) const REPORTS_LAST_SUBMITTED: DRIVER_INITIALIZATION_DATA =
+    reporting(reports_last_submitted);
 pub(crate) const OMITS_QUERIED_FENCE_REPORT: DRIVER_INITIALIZATION_DATA =
     DRIVER_INITIALIZATION_DATA {
         DxgkDdiQueryCurrentFence: Some(omits_queried_fence_report),
-        ..reporting(acknowledges_silently)
+        ..reporting(loses_even_fences)
     };
 pub(crate) const NEVER_REPORTS_FENCE: DRIVER_INITIALIZATION_DATA = DRIVER_INITIALIZATION_DATA {
     DxgkDdiQueryCurrentFence: None,
@@ -244,6 +246,15 @@ unsafe extern "win64-unwind" fn reports_wrong_preemption_fence(
     unsafe { report_by(context, message, by) }
 }
 
+/// Reports the last submitted fence of a preempted node as the last completed one.
+unsafe extern "win64-unwind" fn reports_last_submitted(context: PVOID, message: u32) -> BOOLEAN {
+    let by = |adapter: &Adapter, node, preemption, _| {
+        adapter.notify_preempted(node, preemption, adapter.board().gpu.last_submitted(node));
+    };
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    unsafe { report_by(context, message, by) }
+}
+
 /// Acknowledges completed packets without a report.
 unsafe extern "win64-unwind" fn acknowledges_silently(context: PVOID, _message: u32) -> BOOLEAN {
     // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
@@ -256,6 +267,25 @@ unsafe extern "win64-unwind" fn acknowledges_silently(context: PVOID, _message: 
         adapter.queue_dpc();
     }
     BOOLEAN::from(vsync || !taken.is_empty())
+}
+
+/// Reports completed packets, except if the last one has an even fence: that interrupt is lost.
+unsafe extern "win64-unwind" fn loses_even_fences(context: PVOID, message: u32) -> BOOLEAN {
+    // SAFETY: The handle is the adapter's, and the adapter outlives its interrupts.
+    let Some(it) = (unsafe { find::<Adapter>(context) }) else { return 0 };
+    let mut ours = 0;
+    for node in 0..NODES {
+        if it.board().acknowledge(node) {
+            ours = 1;
+            let done = it.board().done(node);
+            if done.0 % 2 == 1 {
+                it.notify_interrupt(node, done);
+                it.queue_dpc();
+            }
+        }
+    }
+    // SAFETY: The arguments come from the kernel and are valid for the call.
+    ours | unsafe { interrupt_routine(context, message) }
 }
 
 /// Returns the last completed fence without reporting it.

@@ -18,13 +18,13 @@ type Result<T = ()> = std::result::Result<T, ScenarioStopped>;
 fn ok<T>(call: &str, result: std::result::Result<T, NTSTATUS>) -> Result<T> {
     result.map_err(|status| {
         let name = abi::status::name(status).unwrap_or("another status");
-        ScenarioStopped(format!("{call} to succeed; it returned {name}"))
+        ScenarioStopped::failed(format!("{call} to succeed; it returned {name}"))
     })
 }
 
 /// Whether a condition of the client holds.
 fn expect(holds: bool, what: &str) -> Result {
-    if holds { Ok(()) } else { Err(ScenarioStopped(what.to_owned())) }
+    if holds { Ok(()) } else { Err(ScenarioStopped::failed(what.to_owned())) }
 }
 
 fn shared(client: &TestClient, at: &mut Passive, count: usize) -> Result<CreatedAllocation> {

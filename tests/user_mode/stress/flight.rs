@@ -145,7 +145,7 @@ impl StressFlight {
         let (runtime, umd) = (Runtime::new(&kernel), self.gpu.umd());
         let open = |at: &mut Passive| {
             let app = Application::open(&runtime, &Client::new(&kernel), &umd, at);
-            app.map_err(|why| why.0)
+            app.map_err(|why| why.to_string())
         };
         let first = open(at)?;
         let second = match self.topology {
@@ -164,7 +164,7 @@ impl StressFlight {
                 let app = &application.app;
                 if result.is_ok() {
                     let ended = if closes { app.close(at) } else { app.destroy_device(at) };
-                    result = ended.map_err(|why| why.0);
+                    result = ended.map_err(|why| why.to_string());
                 }
                 if result.is_ok() && app.device.live_objects() > 0 {
                     result = Err(format!(

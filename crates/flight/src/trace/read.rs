@@ -59,7 +59,7 @@ pub fn read(text: &str) -> Result<Vec<Event>, BadLine> {
 mod tests {
     use super::*;
     use crate::trace::text;
-    use crate::{Component, EventKind, Fence, Hex, Irql, Kind, RuleId, Subject, Text};
+    use crate::{Callers, Component, EventKind, Fence, Hex, Irql, Kind, RuleId, Subject, Text};
 
     fn error_text(text: &str) -> String {
         read(text).unwrap_err().to_string()
@@ -179,7 +179,11 @@ mod tests {
                     destroy: maybe,
                     no_allocations: false,
                 },
-                12 => EventKind::PoolAllocated { bytes: self.next_u32().into(), tag: self.text() },
+                12 => EventKind::PoolAllocated {
+                    bytes: self.next_u32().into(),
+                    tag: self.text(),
+                    caller: Callers(if maybe { self.text() } else { "".into() }),
+                },
                 13 => EventKind::PoolCorrupted { offset: 3 },
                 14 => EventKind::ViewIdle {},
                 _ => EventKind::RuleBroken {

@@ -7,11 +7,14 @@ use flight::RuleId;
 /// A feature, and the entry points that the kernel calls because of it.
 type Requirement = (fn(&Features) -> bool, &'static str, &'static [&'static str]);
 
+const SUBMIT: &str = "DxgkDdiSubmitCommand";
+
 const REQUIREMENTS: &[Requirement] = &[
+    (|features| features.memory.is_some(), "memory segments", &["DxgkDdiBuildPagingBuffer"]),
     (
-        |features| features.memory.is_some(),
-        "memory segments",
-        &["DxgkDdiBuildPagingBuffer", "DxgkDdiSubmitCommand"],
+        |features| features.memory.is_some() && features.mmu.is_none(),
+        "memory segments and no GPU virtual addresses",
+        &[SUBMIT],
     ),
     (
         |features| features.mmu.is_some(),
@@ -32,7 +35,9 @@ const REQUIREMENTS: &[Requirement] = &[
 /// Entry rule: the driver has the entry points that its features need. Returns whether it has.
 ///
 /// WINDOWS: paging buffers go to `DxgkDdiSubmitCommand` here, also those of an adapter with GPU
-/// virtual addresses. One driver project observed `DxgkDdiSubmitCommandVirtual` for these.
+/// virtual addresses (our decision). One driver project observed `DxgkDdiSubmitCommandVirtual` for
+/// these, so a driver that has only this one starts with a warning. It may need no paging buffer:
+/// where it writes paging commands, `Kernel::submit_paging` judges.
 pub(crate) fn check_entry_points(driver: &Driver, features: &Features) -> bool {
     let mut complete = true;
     for (reported, feature, entries) in REQUIREMENTS {
@@ -45,6 +50,14 @@ pub(crate) fn check_entry_points(driver: &Driver, features: &Features) -> bool {
         let broken = (!missing.is_empty())
             .then(|| format!("the driver reports {feature} and has no {}", missing.join(", no ")));
         driver.judge(RuleId::WT_ENTRY_001, "DxgkInitialize", broken);
+    }
+    if features.memory.is_some() && features.mmu.is_some() {
+        let broken = (!driver.implements(SUBMIT)).then(|| {
+            "the driver has no DxgkDdiSubmitCommand: it starts, but its paging commands cannot be \
+             submitted"
+                .to_owned()
+        });
+        driver.judge(RuleId::WT_ENTRY_002, "DxgkInitialize", broken);
     }
     complete
 }

@@ -12,7 +12,7 @@ use crate::ddi::callbacks::KernelCallbacks;
 use crate::ddi::miniport::{DriverError, DriverResult, Generation, Interrupt};
 use crate::ddi::permit::ThreadingLevel;
 use crate::kernel::Kernel;
-use crate::memory::residency::FaultTarget;
+use crate::memory::fault::FaultTarget;
 use crate::schedule::report::MAX_DPCS;
 use crate::state::KernelState;
 use flight::Dispatch;
@@ -218,6 +218,7 @@ impl Kernel {
             self.log.emit(adapter.subject(), || EventKind::VsyncReported {});
             return true;
         };
+        it.interrupts.has_reported = true;
         let nodes = it.nodes.len();
         let there = (node as usize) < nodes;
         let broken =
@@ -242,7 +243,11 @@ impl Kernel {
             it.driver.clone()
         };
         // The call itself logs a failure; the interrupt line has no caller to return it to.
-        let _ = driver.interrupt_routine(at);
+        if driver.hardware.interrupt_asserted().is_some() {
+            let _ = driver.interrupt_routine(at);
+        } else {
+            driver.run_foreign_interrupt(at);
+        }
         if self.take_dpc(adapter.0) {
             let _ = driver.dpc_routine(at, self);
         }

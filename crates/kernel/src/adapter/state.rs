@@ -29,7 +29,9 @@ impl NodeState {
     pub(crate) fn is_reset_queued(&self, adapter: Id<Adapter>) -> bool {
         self.recoveries.iter().any(|action| match action {
             RecoveryAction::ResetAdapter(number, _) => *number == adapter,
-            RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => false,
+            RecoveryAction::QueryFence(..)
+            | RecoveryAction::CheckPreemption(..)
+            | RecoveryAction::ResetNode(..) => false,
         })
     }
 }

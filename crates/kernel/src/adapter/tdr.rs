@@ -23,7 +23,7 @@ use crate::lifetime::device::DeviceLoss;
 use crate::memory::Owner;
 use crate::objects::view::View;
 use crate::schedule::preempt::PreemptionReason;
-use crate::schedule::report::InFlightPacket;
+use crate::schedule::report::{InFlightPacket, Node};
 use crate::state::KernelState;
 use flight::{Component, EventKind, Fence, Passive, RuleId, Subject, invariant};
 use std::collections::{BTreeSet, VecDeque};
@@ -69,13 +69,15 @@ enum TimeoutStage {
 pub(crate) enum RecoveryAction {
     /// Query the driver for the node's current fence, then request a preemption.
     QueryFence(Id<Adapter>, usize),
+    /// Check the fence that the driver reported with the node's preemption.
+    CheckPreemption(Id<Adapter>, usize),
     /// Reset the node.
     ResetNode(Id<Adapter>, usize),
     /// Reset the adapter. The node at fault is given if it is known.
     ResetAdapter(Id<Adapter>, Option<usize>),
 }
 
-impl crate::schedule::report::Node {
+impl Node {
     /// Returns the watch of a busy node, or `None` if the node is idle. If the front packet has
     /// changed, the watch starts again at `now`.
     fn update_watch(&mut self, now: u64) -> Option<&mut TimeoutWatch> {
@@ -110,13 +112,19 @@ impl RecoveryAction {
     fn adapter(self) -> Id<Adapter> {
         match self {
             RecoveryAction::QueryFence(it, _)
+            | RecoveryAction::CheckPreemption(it, _)
             | RecoveryAction::ResetNode(it, _)
             | RecoveryAction::ResetAdapter(it, _) => it,
         }
     }
 
     fn is_about(self, adapter: Id<Adapter>, node: usize) -> bool {
-        matches!(self, RecoveryAction::QueryFence(on, it) | RecoveryAction::ResetNode(on, it) if (on, it) == (adapter, node))
+        match self {
+            RecoveryAction::QueryFence(on, it)
+            | RecoveryAction::CheckPreemption(on, it)
+            | RecoveryAction::ResetNode(on, it) => (on, it) == (adapter, node),
+            RecoveryAction::ResetAdapter(..) => false,
+        }
     }
 }
 
@@ -182,12 +190,12 @@ impl Kernel {
 
     /// Queues a recovery action unless it is already queued. An adapter reset covers all nodes, and
     /// wakes the threads that wait for those nodes inside a call, so that they check again.
-    fn request_recovery(&self, state: &mut KernelState, action: RecoveryAction) {
+    pub(crate) fn request_recovery(&self, state: &mut KernelState, action: RecoveryAction) {
         let known = match action {
             RecoveryAction::ResetAdapter(adapter, _) => state.is_reset_pending(adapter),
-            RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
-                state.nodes.recoveries.contains(&action)
-            }
+            RecoveryAction::QueryFence(..)
+            | RecoveryAction::CheckPreemption(..)
+            | RecoveryAction::ResetNode(..) => state.nodes.recoveries.contains(&action),
         };
         if !known {
             state.nodes.recoveries.push_back(action);
@@ -223,12 +231,15 @@ impl Kernel {
             // The adapter may have stopped since the action was queued: nothing is left to recover.
             let Some(driver) = driver.map(|adapter| adapter.driver.clone()) else {
                 state.nodes.recoveries.remove(argument);
+                if let RecoveryAction::CheckPreemption(adapter, node) = action {
+                    self.end_preemption_check(state, adapter, node);
+                }
                 return true;
             };
             let class = match action {
-                RecoveryAction::QueryFence(..) | RecoveryAction::ResetNode(..) => {
-                    ThreadingLevel::OneScheduler
-                }
+                RecoveryAction::QueryFence(..)
+                | RecoveryAction::CheckPreemption(..)
+                | RecoveryAction::ResetNode(..) => ThreadingLevel::OneScheduler,
                 // WINDOWS: no other thread is inside the driver (documented).
                 RecoveryAction::ResetAdapter(..) => ThreadingLevel::Three,
             };
@@ -243,6 +254,9 @@ impl Kernel {
         match action {
             RecoveryAction::QueryFence(_, node) => {
                 self.query_current_fence(at, &driver, &permit, node);
+            }
+            RecoveryAction::CheckPreemption(_, node) => {
+                self.check_preemption(at, &driver, &permit, node);
             }
             RecoveryAction::ResetNode(_, node) => self.reset_node(at, &driver, &permit, node),
             RecoveryAction::ResetAdapter(_, node) => {
@@ -304,15 +318,26 @@ impl Kernel {
     fn judge_current_fence(&self, adapter: Id<Adapter>, index: usize, message: Fence) {
         let mut state = self.state.lock();
         // The adapter may have stopped during the driver call.
-        let Some(it) = state.node_mut(adapter, index) else { return };
+        let Some(adapter_state) = state.adapters.get_mut(adapter) else { return };
+        let has_reported = adapter_state.interrupts.has_reported;
+        let Some(it) = adapter_state.nodes.get_mut(index) else { return };
         let argument = "DxgkDdiQueryCurrentFence";
         if it.just_reset {
             self.judge_reset_complete(adapter, it, message, argument);
         }
         // The driver may report more fences before this check runs.
-        let broken = (!it.just_reset && !it.reported.covers(message)).then(|| {
+        let unreported = !it.just_reset && !it.reported.covers(message);
+        if unreported && !has_reported {
+            // Nothing is wrong with this DDI: the driver reports no packet at all.
+            let first = it.queue.iter().find(|packet| !it.reported.covers(packet.fence));
+            let first = first.map_or(message, |packet| packet.fence);
+            return self.judge_never_reported(it.subject(), first, true);
+        }
+        let broken = unreported.then(|| {
             format!(
-                "the driver returns fence {message} for {}, but the last fence it reported is {}",
+                "the packet with fence {message} of {} has ended, as the driver returns, but it has \
+                 reported only fence {} with DxgkCbNotifyInterrupt, neither before nor in this call \
+                 a later one",
                 it.subject(),
                 it.reported
             )
@@ -414,16 +439,25 @@ impl Kernel {
         let aborted = aborted.filter(|_| right).unwrap_or(given);
         self.log.emit(subject, || EventKind::NodeReset { done, aborted, submitted: given });
         (it.reported, it.passed, it.watch, it.preemption) = (aborted, aborted, None, None);
+        it.before_reset = Some((done, given));
         it.lost_packets.clear();
         it.faults.clear();
         let (over, back): (VecDeque<InFlightPacket>, VecDeque<InFlightPacket>) =
             std::mem::take(&mut it.queue)
                 .into_iter()
                 .partition(|in_flight_packet| aborted.covers(in_flight_packet.fence));
-        it.fruitless_resets =
-            if over.is_empty() && !back.is_empty() { it.fruitless_resets + 1 } else { 0 };
+        it.fruitless_resets = match back.front() {
+            // Since the last one, a packet was completed.
+            Some(_) if over.is_empty() && it.fruitless_since != done => 1,
+            Some(_) if over.is_empty() => it.fruitless_resets + 1,
+            _ => 0,
+        };
+        it.fruitless_since = done;
         // The stalled packet is queued again and stalls again: only an adapter reset helps.
         let fruitless_resets = it.fruitless_resets >= MAX_FRUITLESS_RESETS;
+        if let Some(first) = back.front().filter(|_| fruitless_resets) {
+            self.judge_fruitless(adapter, (subject, it.fruitless_resets), done, first.fence);
+        }
         let paging = over.iter().any(|in_flight_packet| in_flight_packet.batch.is_some());
         let mut hit: Vec<Id<Device>> = Vec::new();
         for packet in over {
@@ -460,6 +494,24 @@ impl Kernel {
         !paging && !fruitless_resets
     }
 
+    /// Entry rule: after the reset of an engine, its node accepts packets. Here it stalls on each
+    /// packet that the reset gave back, and the driver has said each time that it ended none.
+    fn judge_fruitless(
+        &self,
+        adapter: Id<Adapter>,
+        (node, resets): (Subject, u32),
+        done: Fence,
+        first: Fence,
+    ) {
+        let message = format!(
+            "{node} was reset {resets} times one after the other, and made no progress in between: \
+             each time DxgkDdiResetEngine returned fence {done}, the last completed one, as the last \
+             aborted one, so fence {first} was given back, submitted again, and stalled again"
+        );
+        let (rule, place) = (RuleId::KMD_TDR_006, "DxgkDdiResetEngine");
+        self.log.judge(rule, Component::Driver, adapter.subject(), place, Some(message));
+    }
+
     /// Entry rules: the driver reported every packet that the hardware completed or gave back.
     /// Packets that the hardware still holds break no rule here.
     fn judge_unreported(&self, driver: &Arc<Driver>, index: usize) {
@@ -469,10 +521,12 @@ impl Kernel {
         let Some(it) = state.adapters.get_mut(driver.adapter) else { return };
         // A running interrupt routine may be about to report.
         let quiet = it.interrupting == 0 && holds == Some(false);
+        let reports = it.interrupts.has_reported || it.nodes.iter().all(Node::is_unused);
         // A stopped adapter has no nodes.
         let Some(node) = it.nodes.get_mut(index) else { return };
         let subject = node.subject();
-        if let Some(it) = &node.preemption {
+        // A driver that has reported no packet reports no preemption either.
+        if let Some(it) = node.preemption.as_ref().filter(|_| reports) {
             it.judge_unreported(&self.log, driver.adapter, subject);
         }
         // The driver has reported every packet: the rule has nothing to judge.
@@ -483,21 +537,20 @@ impl Kernel {
         else {
             return;
         };
-        let broken = quiet.then(|| {
+        let fence = first.fence;
+        self.judge_never_reported(subject, fence, quiet);
+    }
+
+    /// Entry rule: the driver reports each packet that has ended.
+    fn judge_never_reported(&self, node: Subject, fence: Fence, broken: bool) {
+        let broken = broken.then(|| {
             format!(
-                "fence {} was submitted to {subject} and its engine is idle, but its driver has \
-                 reported the fence neither as completed nor as preempted",
-                first.fence
+                "the packet with fence {fence} of {node} has ended, but the driver has not reported \
+                 it with DxgkCbNotifyInterrupt, neither as completed nor as preempted"
             )
         });
         let argument = "DxgkCbNotifyInterrupt";
-        self.log.judge(
-            RuleId::KMD_SUBMIT_008,
-            Component::Driver,
-            driver.adapter.subject(),
-            argument,
-            broken,
-        );
+        self.log.judge(RuleId::KMD_SUBMIT_008, Component::Driver, node, argument, broken);
     }
 
     /// Resets an adapter although no node has timed out.
@@ -515,7 +568,7 @@ impl Kernel {
     fn judge_aborted(
         &self,
         adapter: Id<Adapter>,
-        node: &crate::schedule::report::Node,
+        node: &Node,
         aborted: Option<Fence>,
         remaining: bool,
     ) -> bool {
@@ -549,8 +602,8 @@ impl Kernel {
                 None => "succeeded without setting LastAbortedFenceId".to_owned(),
             };
             format!(
-                "{} was reset, and the driver {returned}; the last completed fence is {done}, the \
-                 last submitted is {given}",
+                "{} was reset, and the driver {returned}; it last completed fence {done}, and was \
+                 last submitted fence {given}",
                 node.subject()
             )
         });
@@ -685,6 +738,7 @@ impl Kernel {
                 let (subject, done, given) = (node.subject(), node.reported, node.submitted);
                 (node.reported, node.passed, node.just_reset) = (given, given, true);
                 (node.watch, node.preemption, node.fruitless_resets) = (None, None, 0);
+                node.before_reset = None;
                 node.lost_packets.clear();
                 node.faults.clear();
                 again.extend(
@@ -701,9 +755,10 @@ impl Kernel {
             for batch in again {
                 self.complete_batch(state, adapter, *batch, true);
             }
-            let nodes = state.adapters.get(adapter).map(|adapter| {
-                adapter.nodes.iter().map(crate::schedule::report::Node::subject).collect::<Vec<_>>()
-            });
+            let nodes = state
+                .adapters
+                .get(adapter)
+                .map(|adapter| adapter.nodes.iter().map(Node::subject).collect::<Vec<_>>());
             for node in nodes.unwrap_or_default() {
                 self.switch_context(state, adapter, node, None);
             }

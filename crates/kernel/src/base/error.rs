@@ -380,7 +380,9 @@ impl fmt::Display for KernelError {
             KernelError::NotResident(of) => write!(f, "{of} was not made resident"),
             KernelError::NotLocked(of) => write!(f, "{of} is not locked"),
             KernelError::NotCpuVisible(of) => write!(f, "the CPU may not access {of}"),
-            KernelError::NotCreator(of) => write!(f, "only the creator of {of} may lock it"),
+            KernelError::NotCreator(of) => {
+                write!(f, "another process created {of}, and only that process may lock it")
+            }
             KernelError::LockModeConflict(of) => write!(f, "{of} is locked in another way"),
             KernelError::AlternateAddressConflict(of) => {
                 write!(f, "{of} cannot be shown at another address")

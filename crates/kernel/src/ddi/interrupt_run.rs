@@ -4,8 +4,11 @@
 use crate::ddi::Driver;
 use crate::ddi::miniport::DriverResult;
 use crate::kernel::Kernel;
-use flight::{CallGuard, Component, EventKind, InterruptRun, RuleId, current_thread};
+use flight::{CallGuard, Component, EventKind, InterruptRun, Passive, RuleId, current_thread};
 use smallvec::SmallVec;
+
+/// How often a routine may claim one interrupt of another device.
+const MAX_CLAIMS: usize = 4;
 
 /// The interrupt state of an adapter.
 #[derive(Debug, Default)]
@@ -14,6 +17,8 @@ pub(crate) struct Interrupts {
     pub(crate) pending: bool,
     /// An interrupt routine reported something, and no DPC has run since.
     pub(crate) dpc_unhandled: bool,
+    /// The driver has reported work of a node.
+    pub(crate) has_reported: bool,
     /// Whether a vsync was reported since vsync reports were enabled. `None` while they are
     /// disabled.
     pub(crate) vsync: Option<bool>,
@@ -76,6 +81,22 @@ impl Driver {
             self.judge(RuleId::KMD_ISR_006, "DxgkDdiInterruptRoutine", broken);
         }
         result
+    }
+
+    /// Calls the interrupt routine for another device's interrupt, where no hardware model can tell
+    /// whether the adapter interrupts, too.
+    ///
+    /// WINDOWS: a line stays asserted until the routine of its device has run, so a routine that
+    /// returns TRUE is called again (documented). A driver may have work of its own the first times.
+    pub(crate) fn run_foreign_interrupt(&self, at: &mut Passive) {
+        let claims = (0..MAX_CLAIMS).take_while(|_| self.interrupt_routine(at) == Ok(true));
+        let broken = (claims.count() == MAX_CLAIMS).then(|| {
+            format!(
+                "the driver returned TRUE {MAX_CLAIMS} times for one interrupt, which another \
+                 device on the line raised"
+            )
+        });
+        self.judge(RuleId::KMD_ISR_002, "DxgkDdiInterruptRoutine", broken);
     }
 
     /// Runs the DPC inside its call, and judges it when it has returned.

@@ -62,6 +62,9 @@ impl Kernel {
             self.destroy_too_early(at, scope, &views);
             state = self.state.lock();
         }
+        if let Some(resource) = state.lifetime.retirements[number].resource {
+            state.release_ending_hold(resource);
+        }
         let it = &mut state.lifetime.retirements[number];
         let (device, resource, resource_view) = (it.device, it.resource, it.resource_view);
         // The retirement lists no view that is removed.

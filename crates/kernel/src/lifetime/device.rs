@@ -42,6 +42,8 @@ pub struct Device {
     pub(crate) standalone_views: Vec<Id<View>>,
     /// Number of unfinished retirements of its views.
     pub(crate) retiring: u32,
+    /// One of its views of allocations was closed.
+    pub(crate) has_closed_views: bool,
     /// Retirements that wait for its work, in request order.
     pub(crate) retirements: VecDeque<Id<Retirement>>,
     /// Why the device is lost. The queued packets of a lost device count as done.
@@ -242,6 +244,7 @@ impl Kernel {
             resource_views: Vec::new(),
             standalone_views: Vec::new(),
             retiring: 0,
+            has_closed_views: false,
             retirements: VecDeque::new(),
             lost: None,
             ending: true,
@@ -446,7 +449,7 @@ impl Kernel {
         self.log.emit(number.subject(), || EventKind::DeviceLost { why: why.name().into() });
         let adapter = it.adapter;
         self.forget_packets(state, adapter, number);
-        if matches!(why, DeviceLoss::TimedOut | DeviceLoss::Reset) {
+        if matches!(why, DeviceLoss::TimedOut | DeviceLoss::Reset | DeviceLoss::PageFault) {
             self.reset_fences(state, number);
         }
         let idle = state.retire_ready(number);

@@ -4,7 +4,7 @@
 //!
 //! 1. The last reference of NT objects to a resource is released under the permit of the resource,
 //!    because a retirement under that permit decides by it whether its view was the last reason to
-//!    stay alive.
+//!    stay alive. A retirement releases a reference whose end waits for that permit.
 //! 2. A resource without a view is destroyed after the paging work for its memory is done.
 
 use crate::adapter::start::Adapter;
@@ -177,6 +177,24 @@ impl Kernel {
 }
 
 impl KernelState {
+    /// Releases the last reference of NT objects to a resource, if it waits for the permit of the
+    /// resource, which a retirement has: what the retirement ends is destroyed with it.
+    pub(super) fn release_ending_hold(&mut self, resource: Id<Resource>) {
+        let ends = &mut self.lifetime.nt.ends;
+        if let Some(place) = ends.iter().position(|waiting| *waiting == resource) {
+            ends.remove(place);
+            self.resources[resource].nt_holds -= 1;
+        }
+    }
+
+    /// Whether NT objects keep a resource alive whose end does not wait for the permit of the
+    /// resource.
+    pub(super) fn is_held_beside_ending(&self, resource: Option<Id<Resource>>) -> bool {
+        let Some(resource) = resource else { return false };
+        let ending = u32::from(self.lifetime.nt.ends.contains(&resource));
+        self.resources.get(resource).is_some_and(|it| it.nt_holds > ending)
+    }
+
     /// Keeps the parts of an NT object alive while it is opened: its NT handle may be closed.
     pub(super) fn hold_nt_object(&mut self, object: Id<NtObject>) {
         let parts = self.lifetime.nt.objects[object].parts;

@@ -131,7 +131,7 @@ impl Kernel {
         });
         let allocation = Allocation {
             adapter: guard.adapter,
-            creator: guard.device,
+            creator: state.devices[guard.device].process,
             resource: home,
             driver_handle: Some(driver_handle),
             size: info.size,

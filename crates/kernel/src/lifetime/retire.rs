@@ -21,7 +21,6 @@ use crate::ddi::permit::{PermitKeys, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::destroy::DestroyScope;
 use crate::lifetime::device::Device;
-use crate::lifetime::nt_object::is_resource_nt_held;
 use crate::lifetime::process::Process;
 use crate::lifetime::process::ProcessId;
 use crate::lock::StateGuard;
@@ -39,6 +38,9 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::sync::Arc;
 
+/// Where a client says that no queued work uses what it destroys.
+pub(crate) const DESTROY_FLAGS: &str = "D3DKMTDestroyAllocation2.Flags";
+
 /// The end of a set of views of one device.
 pub(crate) struct Retirement {
     pub(crate) device: Id<Device>,
@@ -47,6 +49,8 @@ pub(crate) struct Retirement {
     /// The resource of the views' allocations, if they have one.
     pub(crate) resource: Option<Id<Resource>>,
     pub(crate) views: IdList<View>,
+    /// Its client guarantees that no queued work uses the views (`AssumeNotInUse`).
+    pub(crate) assume_not_in_use: bool,
     /// Work that must complete first, by node.
     pub(crate) waits: Vec<QueuePoint>,
     /// The thread that waits for it.
@@ -233,6 +237,9 @@ impl Kernel {
         } else {
             state.outstanding_work(device)
         };
+        if assume {
+            self.judge_not_listed(state, device, views);
+        }
         let number = state.lifetime.retirements.reserve();
         let (subject, component) = (number.subject(), device.subject());
         let count = u32::try_from(views.len()).unwrap_or(u32::MAX);
@@ -268,6 +275,7 @@ impl Kernel {
                 resource_view,
                 resource,
                 views: IdList::from_slice(views),
+                assume_not_in_use: assume,
                 waits,
                 waiter: None,
             },
@@ -471,8 +479,8 @@ impl Kernel {
         if state.mmu(state.devices[it.device].adapter).is_none() {
             return false;
         }
-        let views = it.views.clone();
-        if self.unmap_views(state, &views) {
+        let (views, assumed) = (it.views.clone(), it.assume_not_in_use);
+        if self.unmap_views(state, &views, assumed) {
             return true;
         }
         // An allocation that other devices keep open has to wait for no more than this.
@@ -633,7 +641,7 @@ impl KernelState {
             let Some(allocation) = of.and_then(|of| self.allocations.get(of)) else { continue };
             let last = allocation.views.len() == 1
                 || allocation.views.iter().all(|other| it.views.contains(other));
-            if !last || is_resource_nt_held(&self.resources, allocation.resource) {
+            if !last || self.is_held_beside_ending(allocation.resource) {
                 continue;
             }
             if allocation.renames.is_some() {

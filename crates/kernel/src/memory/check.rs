@@ -267,23 +267,14 @@ fn check_flags(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures) {
         })
     });
     // WINDOWS: builds differ, and public samples start with a memory segment first (observed): a
-    // warning.
-    let paging = memory.paging.segment;
-    for (number, info) in numbered(memory) {
-        let uses = match (number == 1, number == paging) {
-            (true, true) => "is listed first and holds paging buffers",
-            (true, false) => "is listed first",
-            (false, true) => "holds paging buffers",
-            (false, false) => continue, // The rule is about these two.
-        };
-        let message = || {
-            format!(
-                "segment {number} {uses} and is no aperture: Windows 11 builds 22621 and 26100 \
-                 refused to start such adapters"
-            )
-        };
-        judge.tolerated(RuleId::GATE_SEG_001, (!info.flags.aperture).then(message));
-    }
+    // warning. The segment of the paging buffers is judged by KMD-SEG-013.
+    let first = memory.segments.first().filter(|first| !first.flags.aperture);
+    let message = first.map(|_| {
+        "segment 1 is listed first and is no aperture: Windows 11 builds 22621 and 26100 refused to \
+         start such adapters"
+            .to_owned()
+    });
+    judge.tolerated(RuleId::GATE_SEG_001, message);
 }
 
 fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u32) {
@@ -301,5 +292,14 @@ fn check_paging(judge: &mut FeatureCheck<'_>, memory: &MemoryFeatures, nodes: u3
     } else {
         None
     };
-    judge.rule(RuleId::KMD_SEG_013, broken);
+    if broken.is_some() {
+        return judge.rule(RuleId::KMD_SEG_013, broken);
+    }
+    // WINDOWS: an aperture is required (documented for DXGK_QUERYSEGMENTOUT and
+    // DXGK_QUERYSEGMENTOUT3; that DXGK_QUERYSEGMENTOUT4 requires it, too, is our reading). Builds
+    // differ (observed), so the adapter starts.
+    let segment = segment_index(id).and_then(|index| memory.segments.get(index));
+    let message = || format!("paging buffers are in segment {id}, which is not an aperture");
+    let is_memory = segment.is_some_and(|segment| !segment.flags.aperture);
+    judge.tolerated(RuleId::KMD_SEG_013, is_memory.then(message));
 }

@@ -13,9 +13,9 @@ use crate::adapter::start::Adapter;
 use crate::adapter::start::AdapterId;
 use crate::base::id_list::Id;
 use crate::base::id_list::Slab;
-use crate::ddi::operation::PAGE;
 use crate::kernel::Kernel;
 use crate::memory::Owner;
+use crate::memory::parts::halves;
 use crate::memory::place::PagingPlan;
 use crate::memory::{
     Extent, LOCATION_HAS_SEGMENT, Location, PagingOperation, PagingStep, Segment, SegmentLocation,
@@ -172,23 +172,23 @@ impl Kernel {
         plan.waits.append(&mut it.uses);
         plan.page_in.extend(entries);
         let location = |offset| SegmentLocation { segment, offset };
-        let parts = if virtual_ { in_parts(bytes) } else { vec![None] };
-        let mut step = |what, at| {
-            plan.page_in.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
-        };
+        let step = |what, at| PagingStep { idle: true, ..PagingStep::new(extent, what, at) };
         if it.is_notified() {
-            step(PagingOperation::NotifyEvicted, location(from));
+            plan.page_in.push(step(PagingOperation::NotifyEvicted, location(from)));
         }
         if round {
-            step(PagingOperation::PageOut, location(from));
-            step(PagingOperation::PageIn, location(to));
+            for (what, at) in [(PagingOperation::PageOut, from), (PagingOperation::PageIn, to)] {
+                let step = step(what, location(at));
+                plan.page_in.extend(step.in_transfer_parts(bytes, &mut memory.pressure));
+            }
         } else {
-            for part in parts {
-                step(PagingOperation::Relocate { from, part }, location(to));
+            let relocation = step(PagingOperation::Relocate { from }, location(to));
+            for part in if virtual_ { halves(bytes) } else { vec![None] } {
+                plan.page_in.push(PagingStep { part, ..relocation.clone() });
             }
         }
         if it.is_notified() {
-            step(PagingOperation::NotifyResident, location(to));
+            plan.page_in.push(step(PagingOperation::NotifyResident, location(to)));
         }
         plan.page_in.extend(state.page_in_entries(extent));
         Some(bytes)
@@ -246,17 +246,6 @@ impl Segment {
         };
         self.evictable.iter().filter_map(|eviction_rank| mover(eviction_rank.extent)).collect()
     }
-}
-
-/// Splits `bytes` bytes into parts that are moved one after the other: the start and size of each.
-/// WINDOWS: a transfer at virtual addresses may come in several parts; their offset is
-/// informational (documented).
-fn in_parts(bytes: u64) -> Vec<Option<(u64, u64)>> {
-    let half = (bytes / 2).next_multiple_of(PAGE);
-    if half == 0 || half >= bytes {
-        return vec![Some((0, bytes))];
-    }
-    vec![Some((0, half)), Some((half, bytes - half))]
 }
 
 /// The lowest gap of at least this size between the taken ranges, at a multiple of `alignment`.

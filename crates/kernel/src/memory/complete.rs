@@ -2,12 +2,12 @@
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
+use crate::ddi::Driver;
 use crate::kernel::Kernel;
-use crate::memory::Paging;
-use crate::memory::{PagingBatch, PagingStep};
+use crate::memory::{NOT_IN_PLACE, Paging, PagingBatch, PagingStep};
 use crate::schedule::report::{InFlightPacket, Node};
 use crate::state::KernelState;
-use flight::{EventKind, Fence};
+use flight::{EventKind, Fence, RuleId, Subject};
 use std::collections::VecDeque;
 
 impl Kernel {
@@ -24,6 +24,30 @@ impl Kernel {
             batch.refused = true;
         }
         self.complete_failed_batches(state, adapter);
+    }
+
+    /// Ends a buffer of a driver that has no `DxgkDdiSubmitCommand`: it is done if it contains no
+    /// commands. Entry rule: it contains none.
+    pub(crate) fn complete_unsubmitted(
+        &self,
+        state: &mut KernelState,
+        driver: &Driver,
+        node: Subject,
+        batch: PagingBatch,
+    ) {
+        let (bytes, switch) = (batch.length, batch.switch);
+        let broken = (bytes > 0).then(|| {
+            format!(
+                "the driver wrote {bytes} bytes of paging commands, and has no \
+                 DxgkDdiSubmitCommand to which they could be submitted"
+            )
+        });
+        driver.judge(RuleId::WT_ENTRY_001, "DxgkDdiBuildPagingBuffer", broken);
+        if switch {
+            self.switch_context(state, driver.adapter, node, None);
+        }
+        self.complete_batch(state, driver.adapter, batch, bytes > 0);
+        self.paging_passed(state, driver.adapter);
     }
 
     /// Completes the rejected buffers that have no buffer before them any more.
@@ -102,7 +126,7 @@ impl Kernel {
             } else if lost {
                 observer.forget(step_context.owner);
             } else {
-                self.notify_observer(paging, &step.operation, &step_context, false);
+                self.notify_observer(paging, step, &step_context, false);
             }
         }
         self.complete_for_owner(state, step);
@@ -110,13 +134,17 @@ impl Kernel {
         if !state.memory.extents.contains(extent) {
             return;
         }
+        let settled = if lost { NOT_IN_PLACE } else { state.schedule.packets_sent };
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
+        it.settled = it.settled.max(settled);
         it.pending -= 1;
         it.moving -= u32::from(step.operation.moves_content());
-        if let Some(segment) =
-            memory.segments.get(step.location.segment).map(|segment| segment.subject)
+        // The parts of a transfer are one operation.
+        if let Some(segment) = memory.segments.get(step.location.segment)
+            && step.is_last_part(it.bytes)
         {
+            let segment = segment.subject;
             let (operation, page_in) = (step.operation.name().into(), step.operation.is_page_in());
             self.log.emit(paging.subject(), || EventKind::PagingDone {
                 operation,

@@ -564,11 +564,12 @@ impl KernelState {
         if !it.requirements.flags.cpu_visible {
             return Err(KernelError::NotCpuVisible(subject));
         }
-        // WINDOWS: only its creator locks a shared allocation (documented); that the device counts
-        // as the creator is our reading.
-        let device = self.views.get(view).map(|view| (view.device, view.allocation));
-        let creator = device.and_then(|(_, it)| Some(self.allocations.get(it)?.creator));
-        if device.map(|pair| pair.0) != creator {
+        // WINDOWS: only its creator locks a shared allocation (documented). That the creator is the
+        // process, with any of its devices, is our decision.
+        let opened = self.views.get(view).map(|view| (view.device, view.allocation));
+        let process = opened.and_then(|(device, _)| self.devices.get(device)?.process);
+        let creator = opened.and_then(|(_, it)| self.allocations.get(it)?.creator);
+        if process != creator {
             return Err(KernelError::NotCreator(subject));
         }
         if it.offer.is_some() {

@@ -316,7 +316,8 @@ impl Kernel {
         // not called for a freed context allocation.
         let Some(step_context) = step_context.filter(heard) else { return BuildResult::Complete };
         if step.passes == 0 {
-            self.notify_observer(number, &step.operation, &step_context, true);
+            self.overwrite_filled(driver.adapter, step, &step_context, &open.done);
+            self.notify_observer(number, step, &step_context, true);
         }
         let operation = step_context.operation(step);
         let (name, address) = (step.operation.name(), step_context.address);
@@ -518,9 +519,6 @@ impl Kernel {
             let index = switch.unwrap_or(on);
             // A stopped adapter has no nodes.
             let Some(node) = it.nodes.get_mut(index) else { return };
-            node.submitted = node.submitted.next();
-            node.paging_submitted += 1;
-            let (fence, subject) = (node.submitted, node.subject());
             let (commands, private) = (buffer.run.start, buffer.private.clone());
             let batch = PagingBatch {
                 paging: number,
@@ -530,8 +528,15 @@ impl Kernel {
                 switch: switch.is_some(),
                 refused: false,
             };
+            if !driver.implements("DxgkDdiSubmitCommand") {
+                let node = node.subject();
+                return self.complete_unsubmitted(state, driver, node, batch);
+            }
+            node.submitted = node.submitted.next();
+            node.paging_submitted += 1;
+            let (fence, subject) = (node.submitted, node.subject());
             let batch = Some(Box::new(batch));
-            node.queue.push_back(InFlightPacket { fence, of: None, batch, lost: false });
+            node.queue.push_back(InFlightPacket { fence, of: None, batch, lost: false, sent: 0 });
             let (paging, switch) = (number.subject(), switch.is_some());
             self.log.emit(subject, || EventKind::PagingSubmitted {
                 paging,

@@ -159,21 +159,24 @@ impl Kernel {
         let first_placement = !std::mem::replace(&mut it.has_content, true);
         plan.placed.push((extent, first_placement));
         let table = it.owner.is_table();
-        let mut step = |what| plan.page_in.push(PagingStep::new(extent, what, at));
+        let step = |what| PagingStep::new(extent, what, at);
         if aperture {
-            step(PagingOperation::Map);
+            plan.page_in.push(step(PagingOperation::Map));
         }
         match (first_placement, aperture, matches!(it.owner, Owner::ContextAllocation(_))) {
-            (true, _, true) => step(PagingOperation::Init),
+            (true, _, true) => plan.page_in.push(step(PagingOperation::Init)),
             // The initial content of a table is written by its own step.
             (true, false, false) if table => (),
-            (true, false, false) => step(PagingOperation::Fill),
-            (false, false, _) => step(PagingOperation::PageIn),
+            (true, false, false) => plan.page_in.push(step(PagingOperation::Fill)),
+            (false, false, _) => {
+                let step = step(PagingOperation::PageIn);
+                plan.page_in.extend(step.in_transfer_parts(it.bytes, &mut memory.pressure));
+            }
             // WINDOWS: system pages are zeroed when they are allocated (our reading).
             (_, true, _) => (),
         }
         if it.is_notified() {
-            step(PagingOperation::NotifyResident);
+            plan.page_in.push(step(PagingOperation::NotifyResident));
         }
         (it.not_written, it.written, it.copied) = (false, false, !first_placement);
         plan.page_in.extend(state.page_in_entries(extent));
@@ -189,6 +192,7 @@ impl Kernel {
         plan: &mut PagingPlan,
     ) -> bool {
         let entries = state.page_out_entries(extent);
+        let sent = state.schedule.packets_sent;
         let (extents, memory) = state.memory_mut_of(extent);
         let it = &mut extents[extent];
         // An extent in system memory, or without memory, is in no segment.
@@ -196,6 +200,9 @@ impl Kernel {
         let at = SegmentLocation { segment: *segment, offset: range.start() };
         let segment = invariant(memory.segments.get(at.segment), LOCATION_HAS_SEGMENT);
         let aperture = segment.info.flags.aperture;
+        if it.pending == 0 {
+            it.left = sent;
+        }
         // Pending steps need its pages.
         let idle = it.lock.is_none() && it.pending == 0;
         // A client's own memory is not discarded.
@@ -218,17 +225,20 @@ impl Kernel {
             invariant(segment, LOCATION_HAS_SEGMENT).evicted += it.bytes;
         }
         plan.page_out.extend(entries);
-        let mut step = |what| {
-            plan.page_out.push(PagingStep { idle: true, ..PagingStep::new(extent, what, at) });
-        };
+        let step = |what| PagingStep { idle: true, ..PagingStep::new(extent, what, at) };
         if it.is_notified() {
-            step(PagingOperation::NotifyEvicted);
+            plan.page_out.push(step(PagingOperation::NotifyEvicted));
         }
-        step(match (aperture, discard) {
-            (true, _) => PagingOperation::Unmap,
-            (false, true) => PagingOperation::Discard { not_written: !thrown },
-            (false, false) => PagingOperation::PageOut,
-        });
+        match (aperture, discard) {
+            (true, _) => plan.page_out.push(step(PagingOperation::Unmap)),
+            (false, true) => {
+                plan.page_out.push(step(PagingOperation::Discard { not_written: !thrown }));
+            }
+            (false, false) => {
+                let step = step(PagingOperation::PageOut);
+                plan.page_out.extend(step.in_transfer_parts(it.bytes, &mut memory.pressure));
+            }
+        }
         if thrown {
             it.has_content = false;
             // A reclaim gets zeroed pages; these pages are freed.
@@ -270,7 +280,15 @@ impl Kernel {
 
 impl PagingStep {
     pub(crate) fn new(extent: Id<Extent>, what: PagingOperation, at: SegmentLocation) -> Self {
-        Self { extent, operation: what, location: at, multipass: 0, passes: 0, idle: false }
+        Self {
+            extent,
+            operation: what,
+            location: at,
+            multipass: 0,
+            passes: 0,
+            idle: false,
+            part: None,
+        }
     }
 }
 

@@ -21,6 +21,11 @@ impl Kernel {
 }
 
 impl Pressure {
+    #[cfg(test)]
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     /// A number below `bound`, from the seed.
     fn next_random(&mut self, bound: u64) -> u64 {
         flight::next_random(&mut self.0, bound)
@@ -46,6 +51,11 @@ impl Pressure {
     /// Number of contiguous bytes of an allocation's pages.
     pub(crate) fn contiguous_bytes(&mut self, bytes: u64) -> u64 {
         bytes.min((1 + self.next_random(4)) * PAGE)
+    }
+
+    /// The largest part in which `bytes` bytes are transferred.
+    pub(crate) fn part_bytes(&mut self, bytes: u64) -> u64 {
+        (1 + self.next_random(bytes.div_ceil(PAGE).max(1) * 2)) * PAGE
     }
 
     /// The node to preempt, if any.

@@ -4,12 +4,10 @@ use crate::adapter::start::Adapter;
 use crate::base::error::{Argument, KernelError};
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
-use crate::lifetime::context::Context;
 use crate::lifetime::device::Device;
 use crate::lifetime::device::DeviceLoss;
 use crate::lifetime::process::ProcessId;
 use crate::memory::Extent;
-use crate::memory::address::fault::AddressFault;
 use crate::memory::budget::SegmentGroup;
 use crate::memory::place::{NoSpace, PagingPlan};
 use crate::memory::queue::PagingQueue;
@@ -300,44 +298,6 @@ impl Kernel {
             state.release_extent_of_view(extent, view);
         }
     }
-
-    /// Judges a completed or faulted packet: the allocations that it accessed must have been
-    /// resident.
-    pub(crate) fn judge_fault(
-        &self,
-        state: &KernelState,
-        device: Id<Device>,
-        context: Id<Context>,
-        fault: Option<&FaultedAccess>,
-    ) {
-        let address = fault.and_then(|faulted_access| faulted_access.address.as_ref());
-        self.judge_address(state, context, address);
-        // An address without a mapping is no allocation, resident or not.
-        let fault = fault.filter(|faulted_access| {
-            faulted_access.address.is_none() || faulted_access.driver_handle.is_some()
-        });
-        let touched = fault.map(|faulted_access| {
-            state.describe_faulted_access(device, context.subject(), faulted_access)
-        });
-        let message = |cause: FaultCause| {
-            touched.as_ref().filter(|pair| pair.0 == cause).map(|pair| pair.1.clone())
-        };
-        let place = "D3DKMTSubmitCommand";
-        let rules = [
-            (RuleId::RESID_MAKE_005, FaultCause::NotYetResident),
-            (RuleId::RESID_EVICT_002, FaultCause::Evicted),
-            (RuleId::RESID_OFFER_005, FaultCause::Offered),
-        ];
-        for (rule, cause) in rules {
-            self.log.judge(
-                rule,
-                state.component_of(context),
-                context.subject(),
-                place,
-                message(cause),
-            );
-        }
-    }
 }
 
 /// The first id that is in a list more often than allowed.
@@ -350,90 +310,6 @@ pub(crate) fn first_above<T>(list: &[Id<T>], limit: impl Fn(Id<T>) -> u32) -> Op
     })
 }
 
-/// A driver's report of a failed access of a packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum FaultTarget {
-    /// Its driver handle of the allocation, if known.
-    DriverHandle(Option<usize>),
-    /// The virtual address.
-    Address(u64),
-}
-
-/// The failed access of a packet.
-#[derive(Clone, Debug)]
-pub(crate) struct FaultedAccess {
-    /// The driver handle, if known.
-    driver_handle: Option<usize>,
-    /// What the address contained, if an address was reported.
-    address: Option<AddressFault>,
-}
-
-/// Why the allocation was not accessible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FaultCause {
-    NotYetResident,
-    Evicted,
-    Offered,
-}
-
-impl KernelState {
-    /// Resolves a driver's report of a packet's failed access, in the current state.
-    pub(crate) fn find_faulted_access(
-        &self,
-        adapter: Id<Adapter>,
-        node: usize,
-        fence: flight::Fence,
-        it: FaultTarget,
-    ) -> FaultedAccess {
-        let address = match it {
-            FaultTarget::DriverHandle(driver_handle) => {
-                return FaultedAccess { driver_handle, address: None };
-            }
-            FaultTarget::Address(address) => address,
-        };
-        let on = self.adapters.get(adapter).and_then(|adapter| adapter.nodes.get(node));
-        let packet = on.and_then(|node| {
-            node.queue.iter().find(|in_flight_packet| in_flight_packet.fence == fence)
-        });
-        let address = packet
-            .and_then(|in_flight_packet| self.find_fault(in_flight_packet.context()?, address));
-        FaultedAccess {
-            driver_handle: address.as_ref().and_then(|address_fault| address_fault.driver_handle),
-            address,
-        }
-    }
-
-    fn describe_faulted_access(
-        &self,
-        device: Id<Device>,
-        context: Subject,
-        it: &FaultedAccess,
-    ) -> (FaultCause, String) {
-        let extent = it.driver_handle.and_then(|driver_handle| {
-            self.memory.extents.iter().find(|(_, it)| it.driver_handle == driver_handle)
-        });
-        let of = |view: &View| self.allocations.get(view.allocation)?.extent;
-        let view = extent.and_then(|(number, _)| {
-            let mut views =
-                self.views.iter().map(|pair| pair.1).filter(|view| view.device == device);
-            views.find(|view| of(view) == Some(number))
-        });
-        let what = extent.map_or("memory that is not resident".to_owned(), |pair| {
-            pair.1.owner.subject().to_string()
-        });
-        let (stray, why) = if extent.is_some_and(|pair| pair.1.offer.is_some()) {
-            (FaultCause::Offered, ", which is offered and was not reclaimed")
-        } else if view.is_some_and(|view| view.resident == 0 && view.was_resident) {
-            (FaultCause::Evicted, ", which was evicted")
-        } else if view.is_some_and(|view| view.resident > 0) {
-            (FaultCause::NotYetResident, " before the fence of its MakeResident was reached")
-        } else {
-            (FaultCause::NotYetResident, ", which its device never made resident")
-        };
-        (stray, format!("a packet of {context} accessed {what}{why}"))
-    }
-}
-
 impl KernelState {
     /// Drops the residency counts of a closed view. If its client assumes that it is not in use,
     /// nothing waits for the work of that device.
@@ -441,6 +317,7 @@ impl KernelState {
     pub(crate) fn clear_residency(&mut self, view: Id<View>, assume: bool) {
         let it = &mut self.views[view];
         let (held, device) = (std::mem::take(&mut it.resident) > 0, it.device);
+        self.devices[device].has_closed_views = true;
         // An allocation of an adapter without memory has no extent.
         let Some(extent) = self.extent_of(view) else { return };
         if held {

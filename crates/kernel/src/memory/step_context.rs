@@ -6,9 +6,10 @@ use crate::kernel::Kernel;
 use crate::memory::Paging;
 use crate::memory::address::step::TableContext;
 use crate::memory::place::step_segment_number;
+use crate::memory::unseen::visible_memory;
 use crate::memory::{PagingOperation, PagingStep, segment_number};
 use crate::state::KernelState;
-use flight::{HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
+use flight::{CpuVisibleMemory, HardwareModel, PagingMove, PagingMovement, Ram, Run, Subject};
 use std::sync::Arc;
 
 /// The arguments of a step's operation, copied from the state.
@@ -34,6 +35,10 @@ pub(crate) struct StepContext {
     pub(crate) dummy: u64,
     pub(crate) cpu_address: Option<usize>,
     pub(crate) locked: bool,
+    /// No other operation on it is pending.
+    pub(crate) alone: bool,
+    /// The memory of hardware without a model that the CPU sees.
+    pub(crate) visible: Vec<CpuVisibleMemory>,
     /// Its pages are memory of a client.
     pub(crate) is_clients: bool,
     /// The segment's address in the system's space, on an adapter that translates addresses.
@@ -46,17 +51,19 @@ impl StepContext {
     pub(crate) fn operation<'a>(&'a self, step: &'a PagingStep) -> Operation<'a> {
         let (driver_handle, address, bytes) = (self.driver_handle, self.address, self.bytes);
         let segment = step_segment_number(step);
-        let pages = Pages { runs: &self.runs, first: 0, count: bytes / PAGE };
+        let part = step.moved_part(bytes);
+        let count = part.bytes / PAGE;
+        let pages = Pages { runs: &self.runs, first: part.start / PAGE, count };
         let place = TransferEnd::Segment { number: segment, address };
         let transfer = |from, to| {
             Operation::Transfer(Transfer {
                 driver_handle: Some(driver_handle),
-                offset: 0,
-                bytes,
+                offset: part.start,
+                bytes: part.bytes,
                 from,
                 to,
-                start: true,
-                end: true,
+                start: step.is_first_part(),
+                end: step.is_last_part(bytes),
                 idle: step.idle,
                 special_lock: false,
             })
@@ -79,17 +86,17 @@ impl StepContext {
             },
             PagingOperation::PageIn => transfer(TransferEnd::System(pages), place),
             PagingOperation::PageOut => transfer(place, TransferEnd::System(pages)),
-            PagingOperation::Relocate { from, part: Some((offset, bytes)) } => {
-                let start = self.system.unwrap_or(0);
+            PagingOperation::Relocate { from } if step.part.is_some() => {
+                let start = self.system.unwrap_or(0) + part.start;
                 Operation::VirtualTransfer {
                     driver_handle: Some(driver_handle),
-                    offset: *offset,
-                    from: start + from + offset,
-                    to: start + step.location.offset + offset,
-                    bytes: *bytes,
+                    offset: part.start,
+                    from: start + from,
+                    to: start + step.location.offset,
+                    bytes: part.bytes,
                 }
             }
-            PagingOperation::Relocate { from, part: None } => {
+            PagingOperation::Relocate { from } => {
                 let address = address - step.location.offset + from;
                 transfer(TransferEnd::Segment { number: segment, address }, place)
             }
@@ -213,6 +220,8 @@ impl KernelState {
             cpu_address: it.lock.as_ref().map(|cpu_lock| cpu_lock.address).filter(|_| cpu),
             // The client accesses its own memory without a lock, too.
             locked: it.lock.is_some() || it.existing.is_some(),
+            alone: it.moving <= 1,
+            visible: visible_memory(adapter),
             is_clients: it.existing.is_some(),
             system: self.system_address(it.adapter, (segment_number(at.segment), 0)),
             table,
@@ -221,14 +230,20 @@ impl KernelState {
 }
 
 impl Kernel {
-    /// Notifies the memory observer of an operation.
+    /// Notifies the memory observer of an operation. The parts of a transfer are one operation,
+    /// which begins with the first and ends with the last.
     pub(crate) fn notify_observer(
         &self,
         paging: Id<Paging>,
-        what: &PagingOperation,
+        step: &PagingStep,
         step_context: &StepContext,
         begins: bool,
     ) {
+        let what = &step.operation;
+        let bytes = step_context.bytes;
+        if !(if begins { step.is_first_part() } else { step.is_last_part(bytes) }) {
+            return;
+        }
         if let Some(table) = &step_context.table {
             return self.notify_table_observer(Some(paging), what, table, begins);
         }
@@ -258,8 +273,8 @@ impl Kernel {
             | PagingOperation::Flush { .. } => return,
         };
         let (from, part) = match what {
-            PagingOperation::Relocate { from, part } => {
-                (Some(step_context.base + from), part.map(|pair| pair.0))
+            PagingOperation::Relocate { from } => {
+                (Some(step_context.base + from), step.part.map(|part| part.start))
             }
             _ => (None, None),
         };
@@ -277,6 +292,8 @@ impl Kernel {
             not_written: *what == PagingOperation::Discard { not_written: true },
             dummy: step_context.dummy,
             hardware: &*step_context.hardware,
+            visible: &step_context.visible,
+            pattern: if begins { step_context.overwrite_pages(paging, what) } else { None },
             ram: &*step_context.ram,
         };
         if begins {

@@ -4,7 +4,7 @@
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
 use crate::ddi::miniport::{DriverAllocation, PrivateData};
-use crate::lifetime::device::Device;
+use crate::lifetime::process::Process;
 use crate::memory::Extent;
 use crate::memory::instances::Instances;
 use crate::objects::resource::Resource;
@@ -34,8 +34,8 @@ impl AllocationCount {
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct Allocation {
     pub(crate) adapter: Id<Adapter>,
-    /// The device that created it, which may be destroyed.
-    pub(crate) creator: Id<Device>,
+    /// The process that created it, which may have ended; `None` for the system.
+    pub(crate) creator: Option<Id<Process>>,
     /// The resource it belongs to.
     pub(crate) resource: Option<Id<Resource>>,
     /// The driver handle, until the destroy call consumes it.

@@ -3,15 +3,17 @@
 //!
 //! # Invariants
 //!
-//! 1. While a preemption of a node is pending, the node gets no packets.
+//! 1. While a preemption of a node is pending, the node gets no packets. A preemption whose report
+//!    completes packets is pending until its fence is checked.
 //! 2. Packets that a node gives back go to the front of their context's queue. Paging commands are
 //!    resubmitted before all other packets, in order and with their fences; client packets get new
 //!    fences.
 
 use crate::adapter::start::Adapter;
 use crate::base::id_list::Id;
+use crate::ddi::Driver;
 use crate::ddi::operation::SubmitPagingArgs;
-use crate::ddi::permit::ThreadingLevel;
+use crate::ddi::permit::{DdiPermit, ThreadingLevel};
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
 use crate::schedule::report::{InFlightPacket, Node};
@@ -39,6 +41,8 @@ pub(crate) struct Preemption {
     requested: bool,
     /// The last completed fence, as the driver reported it.
     last: Option<Fence>,
+    /// The report completed packets, which `DxgkDdiQueryCurrentFence` has to confirm.
+    unchecked: bool,
     /// When the driver was called, all packets were done and reported.
     idle: bool,
 }
@@ -55,7 +59,7 @@ impl PreemptionReason {
 
 impl Preemption {
     pub(crate) fn new(fence: Fence, why: PreemptionReason) -> Self {
-        Self { fence, why, requested: false, last: None, idle: false }
+        Self { fence, why, requested: false, last: None, unchecked: false, idle: false }
     }
 
     /// Entry rule: a driver reports a preemption also if the node had no packets. Called when the
@@ -80,10 +84,10 @@ impl Preemption {
 }
 
 impl Node {
-    /// Whether its driver has reported that the node was preempted.
+    /// Whether its driver has reported that the node was preempted, and the report is checked.
     #[inline]
     pub(crate) fn is_preempted(&self) -> bool {
-        self.preemption.is_some_and(|preemption| preemption.last.is_some())
+        self.preemption.is_some_and(|preemption| preemption.last.is_some() && !preemption.unchecked)
     }
 }
 
@@ -221,8 +225,8 @@ impl Kernel {
     fn resubmit_paging(
         &self,
         at: &mut Passive,
-        driver: &crate::ddi::Driver,
-        permit: &crate::ddi::permit::DdiPermit<'_>,
+        driver: &Driver,
+        permit: &DdiPermit<'_>,
         index: usize,
     ) {
         let adapter = driver.adapter;
@@ -271,6 +275,9 @@ impl Kernel {
         last: Fence,
     ) {
         let state = &mut *self.state.lock();
+        let has_query = state.adapters.get(adapter).is_some_and(|adapter| {
+            adapter.driver.miniport.entry_points().contains(&"DxgkDdiQueryCurrentFence")
+        });
         let Some(it) = state.node_mut(adapter, node as usize) else {
             let message = format!("node {node} was reported as preempted, but does not exist");
             let place = "DxgkCbNotifyInterrupt.NodeOrdinal";
@@ -342,11 +349,77 @@ impl Kernel {
             );
         }
         if expected.is_some() {
+            let unchecked = right && !just_reset && last != it.reported && has_query;
             let last = if right { last } else { it.reported };
             it.reported = last;
             if let Some(it) = &mut it.preemption {
-                it.last = Some(last);
+                (it.last, it.unchecked) = (Some(last), unchecked);
             }
+            if unchecked {
+                self.preemption_needs_check(state, adapter, node as usize);
+            }
+        }
+    }
+
+    /// Entry rule: packets that a driver reports as completed with a preemption are completed for
+    /// `DxgkDdiQueryCurrentFence`, too. The node gets no packets before.
+    ///
+    /// WINDOWS: both are the last completed fence (documented); that they are compared is our
+    /// decision.
+    pub(crate) fn check_preemption(
+        &self,
+        at: &mut Passive,
+        driver: &Driver,
+        permit: &DdiPermit<'_>,
+        index: usize,
+    ) {
+        let adapter = driver.adapter;
+        let node = u32::try_from(index).unwrap_or(u32::MAX);
+        let current = driver.query_current_fence(at, permit, node);
+        let state = &mut *self.state.lock();
+        // The adapter may have stopped during the driver call.
+        let Some(it) = state.node_mut(adapter, index) else { return };
+        let subject = it.subject();
+        // A reset may have ended the preemption.
+        let Some(preemption) = it.preemption.filter(|preemption| preemption.unchecked) else {
+            return;
+        };
+        if let (Ok(current), Some(last)) = (current, preemption.last) {
+            let broken = (!current.covers(last)).then(|| {
+                format!(
+                    "{subject} was reported as preempted after fence {last}, but the driver \
+                     returns fence {current} from DxgkDdiQueryCurrentFence: each is the last \
+                     completed fence"
+                )
+            });
+            let place = "DxgkCbNotifyInterrupt.DmaPreempted";
+            self.log.judge(
+                RuleId::KMD_PREEMPT_003,
+                Component::Driver,
+                adapter.subject(),
+                place,
+                broken,
+            );
+        }
+        self.end_preemption_check(state, adapter, index);
+    }
+
+    /// The report of a preemption is checked, or will not be: the preemption is completed.
+    pub(crate) fn end_preemption_check(
+        &self,
+        state: &mut KernelState,
+        adapter: Id<Adapter>,
+        index: usize,
+    ) {
+        // A stopped adapter has no nodes.
+        let Some(it) = state.node_mut(adapter, index) else { return };
+        if let Some(preemption) = &mut it.preemption {
+            preemption.unchecked = false;
+        }
+        // Otherwise the DPC completes it.
+        if it.passed == it.reported {
+            self.complete_preemption(state, adapter);
+            self.wake_all(state);
         }
     }
 

@@ -7,6 +7,7 @@
 //!    until it is over: all of them, or none.
 //! 2. A packet's buffer is freed when no hardware can read it.
 
+mod finished;
 mod submit;
 
 use crate::adapter::start::Adapter;
@@ -27,6 +28,7 @@ use crate::objects::device_access::EnteredDevice;
 use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::schedule::dispatch::PacketPayload;
+use crate::schedule::state::ScheduleState;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Fence, Passive, Ram, RuleId, Run, Subject};
 use std::sync::Arc;
@@ -70,6 +72,17 @@ pub(crate) struct RenderPacket {
     released: bool,
     /// The node it was submitted to, its fence there, and whether it was patched for that.
     submission: Option<(usize, Fence, bool)>,
+    /// The client's commands, if it has all of them and an observer judges their effect.
+    commands: Option<ObservedCommands>,
+}
+
+/// What the memory observer is told of a packet.
+struct ObservedCommands {
+    bytes: Vec<u8>,
+    /// The handles of the allocation list.
+    handles: Vec<Handle>,
+    /// How many packets of clients were submitted when it was, if no other one was in flight then.
+    alone_after: Option<u64>,
 }
 
 /// A packet that is being submitted, with the current addresses of its allocations.
@@ -99,6 +112,23 @@ struct AllocationUse {
     bytes: u64,
     /// The segment and the address that the driver rendered with.
     rendered_at: Option<(u32, u64)>,
+}
+
+impl ScheduleState {
+    /// Whether the packet with lists that a node got with a fence was patched, and the allocations
+    /// that it holds in place.
+    pub(crate) fn submitted_list(
+        &self,
+        adapter: Id<Adapter>,
+        (node, fence): (usize, Fence),
+    ) -> Option<(bool, Vec<Id<Extent>>)> {
+        let is_it = |packet: &RenderPacket| {
+            let sent = packet.submission.is_some_and(|sent| (sent.0, sent.1) == (node, fence));
+            sent && packet.adapter == adapter && packet.holds_extents && !packet.null
+        };
+        let packet = self.render_packets.iter().map(|pair| pair.1).find(|it| is_it(it))?;
+        Some((packet.submission?.2, packet.extents()))
+    }
 }
 
 impl Kernel {
@@ -141,7 +171,8 @@ impl Kernel {
         if guard.driver.generation == Generation::Two {
             self.judge_resident(context, guard, uses)?;
         }
-        let packets = self.render_to_packets(at, process, context, guard, request, uses)?;
+        let mut packets = self.render_to_packets(at, process, context, guard, request, uses)?;
+        self.keep_observed_commands(&guard.driver, request, &mut packets);
         let count = u32::try_from(packets.len()).unwrap_or(u32::MAX);
         self.state.lock().record_listed(
             uses.iter().map(|allocation_use| (allocation_use.view, allocation_use.extent)),
@@ -352,6 +383,7 @@ impl Kernel {
             holds_extents: false,
             released: false,
             submission: None,
+            commands: None,
         })
     }
 

@@ -19,7 +19,7 @@ use crate::lifetime::device::Device;
 use crate::lifetime::device::DeviceLoss;
 use crate::memory::PagingBatch;
 use crate::memory::context_allocation::ContextAllocation;
-use crate::memory::residency::{FaultTarget, FaultedAccess};
+use crate::memory::fault::{FaultTarget, FaultedAccess};
 use crate::schedule::dispatch::PacketCounts;
 use crate::schedule::preempt::Preemption;
 use crate::state::KernelState;
@@ -68,8 +68,13 @@ pub(crate) struct Node {
     pub(crate) watch: Option<TimeoutWatch>,
     /// No packet was reported as done since the last reset.
     pub(crate) just_reset: bool,
+    /// The fences that the node had not reported when its engine was reset last: those after the
+    /// first one, up to the second one.
+    pub(crate) before_reset: Option<(Fence, Fence)>,
     /// Number of consecutive resets that ended no packet although the node was stalled.
     pub(crate) fruitless_resets: u32,
+    /// The last completed fence at the last reset.
+    pub(crate) fruitless_since: Fence,
     /// The packets of contexts that have ended.
     pub(crate) ended_packets: PacketCounts,
     /// Paging commands that were submitted, and those of them that were completed.
@@ -86,6 +91,8 @@ pub(crate) struct InFlightPacket {
     pub(crate) batch: Option<Box<PagingBatch>>,
     /// It counts as done because its device is lost.
     pub(crate) lost: bool,
+    /// Its number among the packets of clients that were submitted; 0 for paging work.
+    pub(crate) sent: u64,
 }
 
 /// Queued work that another operation waits for.
@@ -118,7 +125,9 @@ impl Node {
             resubmit: VecDeque::new(),
             watch: None,
             just_reset: false,
+            before_reset: None,
             fruitless_resets: 0,
+            fruitless_since: start,
             ended_packets: PacketCounts::default(),
             paging_submitted: 0,
             paging_completed: 0,
@@ -148,6 +157,18 @@ impl Node {
         distance(fence) > distance(self.reported)
             && (here(&self.queue)
                 || self.lost_packets.iter().any(|in_flight_packet| in_flight_packet.fence == fence))
+    }
+
+    /// Whether the fence is that of a packet that the last reset of the engine has removed.
+    fn was_removed_by_reset(&self, fence: Fence) -> bool {
+        self.before_reset.is_some_and(|(done, submitted)| {
+            fence != done && fence.distance_from(done) <= submitted.distance_from(done)
+        }) && !self.has_in_flight(fence)
+    }
+
+    /// Whether nothing was ever submitted to the node.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.submitted == Fence(0)
     }
 
     /// Whether the node has packets or a pending preemption.
@@ -217,10 +238,26 @@ impl Kernel {
             );
             return;
         };
+        if node.before_reset.is_some() {
+            self.judge_after_reset(adapter, node, fence);
+        }
         self.log.emit(node.subject(), || EventKind::FenceReported { fence });
         if node.has_in_flight(fence) {
             (node.reported, node.just_reset) = (fence, false);
         }
+    }
+
+    /// Entry rule: an engine executes no packet that its reset has removed from the hardware queue.
+    fn judge_after_reset(&self, adapter: Id<Adapter>, node: &Node, fence: Fence) {
+        let broken = node.was_removed_by_reset(fence).then(|| {
+            format!(
+                "the driver reports fence {fence} of {} as completed, but the packet was in the \
+                 queue of the engine when DxgkDdiResetEngine reset it, so the reset has kept it",
+                node.subject()
+            )
+        });
+        let argument = "DxgkDdiResetEngine";
+        self.log.judge(RuleId::KMD_TDR_006, Component::Driver, adapter.subject(), argument, broken);
     }
 
     /// Records that a packet faulted. The packet is over, and its device is lost.
@@ -233,17 +270,27 @@ impl Kernel {
         touched: FaultTarget,
     ) {
         let state = &mut *self.state.lock();
-        let touched = state.find_faulted_access(adapter, node as usize, fence, touched);
-        let it = state.adapters.get_mut(adapter);
-        let it = it.and_then(|adapter| adapter.nodes.get_mut(node as usize));
-        // For the kernel's own packets, and for unknown fences, no device is to blame.
-        let known = |node: &&mut Node| {
-            node.queue.iter().any(|in_flight_packet| {
-                in_flight_packet.fence == fence && in_flight_packet.batch.is_none()
-            })
+        let index = node as usize;
+        let it = state.adapters.get(adapter).and_then(|adapter| adapter.nodes.get(index));
+        let packet = it.and_then(|node| {
+            let packet = node.queue.iter().find(|packet| packet.fence == fence)?;
+            Some((node.subject(), packet))
+        });
+        // An unknown fence is judged by its own rule.
+        let fault = match packet {
+            Some((node, InFlightPacket { batch: Some(batch), .. })) => {
+                self.judge_paging_fault(node, fence, batch, touched);
+                None
+            }
+            Some((_, packet)) => {
+                Some(state.find_faulted_access(adapter, (index, fence), packet, touched))
+            }
+            None => None,
         };
-        if let Some(it) = it.filter(known) {
-            it.faults.push((fence, touched));
+        let it = state.adapters.get_mut(adapter);
+        let it = it.and_then(|adapter| adapter.nodes.get_mut(index));
+        if let (Some(it), Some(fault)) = (it, fault) {
+            it.faults.push((fence, fault));
         }
         // A driver may still report after its adapter has stopped.
         if let Some(it) = state.adapters.get_mut(adapter) {
@@ -330,8 +377,11 @@ impl Kernel {
             let place = it.faults.iter().position(|pair| pair.0 == packet.fence)?;
             Some(it.faults.swap_remove(place).1)
         });
-        let (context, device) = packet.client();
-        self.judge_fault(state, device, context, fault.as_ref());
+        let (context, _) = packet.client();
+        if fault.is_none() {
+            self.notify_packet_finished(state, adapter, packet);
+        }
+        self.judge_fault(state, context, fault.as_ref());
         fault.is_some()
     }
 

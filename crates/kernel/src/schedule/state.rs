@@ -21,6 +21,8 @@ use std::collections::VecDeque;
 /// Scheduling, of all adapters.
 #[derive(Default)]
 pub(crate) struct ScheduleState {
+    /// The number of packets of clients that were submitted to nodes.
+    pub(crate) packets_sent: u64,
     /// Packets with lists that are not done.
     pub(super) render_packets: Slab<RenderPacket>,
     /// Contexts with a packet at the front of their queue.

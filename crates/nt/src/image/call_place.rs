@@ -8,6 +8,7 @@ use super::exception;
 use super::processor_block::ProcessorBlock;
 use super::signals::read_stack;
 use super::stack_walk::{MappedObjects, UnwindFiles};
+use flight::Callers;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,13 +87,64 @@ fn walk_files(record: &CrashRecord) -> Vec<u64> {
     let (objects, tables) = files.insert(
         known.unwrap_or_else(|| (MappedObjects::of_this_process(), UnwindFiles::default())),
     );
-    tables.walk(record, objects)
+    // The files of this program are large.
+    tables.walk(record, objects, is_in_module)
+}
+
+/// How many functions of a [`CallStack`] are recorded.
+const CALLERS: usize = 4;
+
+/// The driver's functions that led to the call of an import: offsets of the calls in its code, the
+/// innermost first. Those behind the last one are zero; all are zero if they are not known, as for a
+/// driver that is not one of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct CallStack(pub(crate) [u32; CALLERS]);
+
+impl CallStack {
+    /// Those that are not known.
+    pub(crate) const UNKNOWN: Self = Self([0; CALLERS]);
+
+    /// Those of the import that runs on this thread.
+    pub(crate) fn of_import() -> Self {
+        let mut stack = Self::UNKNOWN;
+        if END.load(Ordering::Relaxed) == 0 {
+            return stack; // The drivers of this process are not from files.
+        }
+        let frames = ImportCall::frames().map_or(Vec::new(), |(_, frames)| frames);
+        for (caller, frame) in stack.0.iter_mut().zip(frames) {
+            *caller = u32::try_from(frame).unwrap_or(0);
+        }
+        stack
+    }
+
+    /// The offsets.
+    pub fn offsets(&self) -> impl Iterator<Item = u64> {
+        self.0.into_iter().take_while(|offset| *offset != 0).map(u64::from)
+    }
+
+    /// As text, with an offset for each function.
+    pub(crate) fn callers(&self) -> Callers {
+        let offsets: Vec<String> =
+            self.offsets().map(|offset| format!("{CODE}{offset:x}")).collect();
+        if offsets.is_empty() {
+            return Callers::UNKNOWN;
+        }
+        Callers(offsets.join(Callers::BETWEEN).into())
+    }
 }
 
 impl ImportCall {
     /// The call that runs on this thread. The caller knows that it is one: the record of a call
     /// stays when it has returned.
     pub fn current() -> Option<Self> {
+        let (import, frames) = Self::frames()?;
+        let other_thread = OTHER_THREAD.with_borrow(Clone::clone);
+        Some(Self { import, frames, other_thread })
+    }
+
+    /// The number of the import that runs on this thread, and the driver's frames.
+    fn frames() -> Option<(u32, Vec<u64>)> {
         let block = ProcessorBlock::existing().filter(|block| block.entered() != 0)?;
         let (caller, stack, import) = block.last_import();
         offset(caller)?;
@@ -110,8 +162,6 @@ impl ImportCall {
             0 => walk_files(&record),
             count => record.frames[..count].to_vec(),
         };
-        let frames = addresses.into_iter().map_while(offset).collect();
-        let other_thread = OTHER_THREAD.with_borrow(Clone::clone);
-        Some(Self { import, frames, other_thread })
+        Some((import, addresses.into_iter().map_while(offset).collect()))
     }
 }

@@ -82,7 +82,7 @@ impl FunctionTable {
         let after = function.lines.partition_point(|line| line.rva <= rva);
         let line = after.checked_sub(1).map(|index| function.lines[index]);
         let line = line.and_then(|line| Some((self.files.get(line.file)?.clone(), line.number)));
-        Some(Place { function: function.name.clone(), line })
+        Some(Place::new(function.name.clone(), line))
     }
 
     /// The table as lines of text.

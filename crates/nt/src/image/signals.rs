@@ -498,11 +498,14 @@ fn abandon_interrupted(
         if let Some(fault) = ProtectionFault::of(signal, interrupted) {
             fault.describe(record);
         }
-        record.block = MissedBlock::near(address).unwrap_or(MissedBlock::NONE);
         for (number, register) in record.registers.iter_mut().enumerate() {
             *register = interrupted.register(number);
         }
         record.code = interrupted.code().0;
+        if kind == CrashKind::Access {
+            let pointers = record.operand_pointers();
+            record.block = MissedBlock::of(address, pointers).unwrap_or(MissedBlock::NONE);
+        }
         match kind {
             CrashKind::FastFail => record.bug_check[0] = record.registers[1],
             CrashKind::SystemCall => {

@@ -118,7 +118,7 @@ fn range(line: &str) -> Option<Range<u64>> {
 /// The instructions of the frames at a fault, the innermost first. The first one is the faulting
 /// instruction; the others are in the call instruction.
 pub fn walk_stack(record: &CrashRecord, objects: &MappedObjects) -> Vec<u64> {
-    UnwindFiles::default().walk(record, objects)
+    UnwindFiles::default().walk(record, objects, |_| true)
 }
 
 /// Files with their unwind tables, each read when it is needed first.
@@ -126,8 +126,14 @@ pub fn walk_stack(record: &CrashRecord, objects: &MappedObjects) -> Vec<u64> {
 pub(super) struct UnwindFiles(Vec<(PathBuf, Option<UnwindTables>)>);
 
 impl UnwindFiles {
-    /// As [`walk_stack`].
-    pub(super) fn walk(&mut self, record: &CrashRecord, objects: &MappedObjects) -> Vec<u64> {
+    /// As [`walk_stack`], up to the first frame from which the walk does not go on: no file is read for
+    /// it.
+    pub(super) fn walk(
+        &mut self,
+        record: &CrashRecord,
+        objects: &MappedObjects,
+        goes_on: impl Fn(u64) -> bool,
+    ) -> Vec<u64> {
         let mut registers = [0; RETURN_ADDRESS + 1];
         for (number, from) in TABLE_ORDER.into_iter().enumerate() {
             registers[number] = record.registers[from];
@@ -140,6 +146,9 @@ impl UnwindFiles {
             // The call is in front of its return address.
             let address = registers[RETURN_ADDRESS].saturating_sub(u64::from(!frames.is_empty()));
             frames.push(address);
+            if !goes_on(address) {
+                break;
+            }
             let unwound = match objects.find(address) {
                 Some(object) => {
                     let known = files.iter().position(|(path, _)| *path == object.path);

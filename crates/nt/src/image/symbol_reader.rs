@@ -150,14 +150,17 @@ fn parse_guid(digits: &str) -> Option<[u8; 16]> {
 fn places_text(places: &[Option<Place>]) -> String {
     let mut text = String::new();
     for place in places {
-        // To a String.
-        _ = match place {
-            None => writeln!(text, "-"),
-            Some(Place { function, line: None }) => writeln!(text, "f {function}"),
-            Some(Place { function, line: Some((file, line)) }) => {
-                writeln!(text, "f {function}\nl {line} {file}")
-            }
+        let Some(place) = place else {
+            text.push_str("-\n");
+            continue;
         };
+        for (number, Place { function, line, .. }) in place.with_outer().enumerate() {
+            // To a String, as below.
+            _ = writeln!(text, "{} {function}", if number == 0 { "f" } else { "i" });
+            if let Some((file, line)) = line {
+                _ = writeln!(text, "l {line} {file}");
+            }
+        }
     }
     text
 }
@@ -165,14 +168,15 @@ fn places_text(places: &[Option<Place>]) -> String {
 fn parse_places(text: &str) -> Option<Vec<Option<Place>>> {
     let mut places: Vec<Option<Place>> = Vec::new();
     for line in text.lines() {
+        let last = places.last_mut().and_then(Option::as_mut).map(outermost);
         match line.split_once(' ') {
-            Some(("f", function)) => {
-                places.push(Some(Place { function: function.to_owned(), line: None }));
+            Some(("f", function)) => places.push(Some(Place::new(function.to_owned(), None))),
+            Some(("i", function)) => {
+                last?.inlined_in = Some(Box::new(Place::new(function.to_owned(), None)));
             }
             Some(("l", rest)) => {
                 let (number, file) = rest.split_once(' ')?;
-                let line = (file.to_owned(), number.parse().ok()?);
-                places.last_mut()?.as_mut()?.line = Some(line);
+                last?.line = Some((file.to_owned(), number.parse().ok()?));
             }
             None if line == "-" => places.push(None),
             _ => return None,
@@ -181,20 +185,31 @@ fn parse_places(text: &str) -> Option<Vec<Option<Place>>> {
     Some(places)
 }
 
+/// The outermost of the places that a place is inlined in.
+fn outermost(place: &mut Place) -> &mut Place {
+    match place.inlined_in {
+        Some(ref mut outer) => outermost(outer),
+        None => place,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn places_are_read_as_they_were_written() {
-        let place = |function: &str, line| Some(Place { function: function.to_owned(), line });
+        let place = |function: &str, line| Some(Place::new(function.to_owned(), line));
+        let outer = place("g", Some(("a.c".to_owned(), 3)));
+        let inlined = Place { inlined_in: outer.map(Box::new), ..place("h", None).unwrap() };
         let places = [
+            Some(Place { inlined_in: Some(Box::new(inlined)), ..place("i", None).unwrap() }),
             place("operator new(unsigned long)", Some(("my file.c".to_owned(), 12))),
             None,
             place("f", None),
         ];
         assert_eq!(parse_places(&places_text(&places)).as_deref(), Some(&places[..]));
-        for damaged in ["l 1 file.c\n", "-\nl 1 file.c\n", "f a\nl x file.c\n", "+\n"] {
+        for damaged in ["l 1 file.c\n", "-\nl 1 file.c\n", "f a\nl x file.c\n", "i a\n", "+\n"] {
             assert_eq!(parse_places(damaged), None, "{damaged:?}");
         }
     }

@@ -36,6 +36,20 @@ pub struct Place {
     pub function: String,
     /// The file and the line.
     pub line: Option<(String, u32)>,
+    /// The place that the function is inlined in, if it is.
+    pub inlined_in: Option<Box<Place>>,
+}
+
+impl Place {
+    /// A place in a function that is not inlined.
+    pub fn new(function: String, line: Option<(String, u32)>) -> Self {
+        Self { function, line, inlined_in: None }
+    }
+
+    /// The place, and the places that it is inlined in, the innermost first.
+    pub fn with_outer(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |place| place.inlined_in.as_deref())
+    }
 }
 
 impl fmt::Display for Place {

@@ -23,6 +23,24 @@ impl CrashRecord {
         instruction.virtual_address(operand, 0, |register, _, _| value(register))
     }
 
+    /// The pointers that the operand of the faulting instruction is made from: the values of its base
+    /// and of an index that is not scaled. Zero for each that it does not have.
+    ///
+    /// The handler of a fault calls it.
+    pub(super) fn operand_pointers(&self) -> [u64; 2] {
+        let instruction = self.decoded();
+        if !(0..instruction.op_count()).any(|it| instruction.op_kind(it) == OpKind::Memory) {
+            return [0; 2];
+        }
+        let value = |register: Register| match register {
+            register if register.is_gpr64() => self.registers[register.number()],
+            _ => 0,
+        };
+        let is_scaled = instruction.memory_index_scale() != 1;
+        let index = if is_scaled { Register::None } else { instruction.memory_index() };
+        [value(instruction.memory_base()), value(index)]
+    }
+
     /// Whether the faulting instruction writes to memory.
     pub fn writes_memory(&self) -> bool {
         let mut factory = InstructionInfoFactory::new();
@@ -49,9 +67,15 @@ mod tests {
         record.registers[0] = 0xdddd_dddd_dddd_dddd;
         assert_eq!(record.accessed_address(), Some(0xdddd_dddd_dddd_dded));
         assert!(record.writes_memory());
+        assert_eq!(record.operand_pointers(), [0xdddd_dddd_dddd_dddd, 0]);
         record.code[1] = 0x8b; // mov rcx, [rax + 16]
         assert_eq!((record.accessed_address().is_some(), record.writes_memory()), (true, false));
         record.code[0] = 0xc3; // ret
-        assert_eq!(record.accessed_address(), None);
+        assert_eq!((record.accessed_address(), record.operand_pointers()), (None, [0; 2]));
+        record.code[..4].copy_from_slice(&[0x8b, 0x04, 0x0a, 0x90]); // mov eax, [rdx + rcx]
+        (record.registers[1], record.registers[2]) = (7, 9);
+        assert_eq!(record.operand_pointers(), [9, 7]);
+        record.code[2] = 0x8a; // mov eax, [rdx + rcx * 4]
+        assert_eq!(record.operand_pointers(), [9, 0]);
     }
 }

@@ -13,6 +13,7 @@
 
 use super::PAGE;
 use crate::guard::{BlockKind, GuardedBlock, Placement};
+use crate::image::CallStack;
 use crate::shown_memory;
 use std::fs::File;
 use std::io;
@@ -276,7 +277,7 @@ impl Drop for AddressWindow {
         let address = ptr::with_exposed_provenance_mut(self.address);
         if let Some(block) = &self.block {
             map(address, self.length, None);
-            block.mark_freed(0);
+            block.mark_freed(CallStack::UNKNOWN);
             return;
         }
         // SAFETY: By invariant 3 the window owns this mapping, and unmaps it only here.

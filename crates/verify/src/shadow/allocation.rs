@@ -2,7 +2,7 @@
 
 use super::memory::{Memory, MemoryRequirements};
 use super::rare::{Rare, Usual};
-use super::{Adapter, Call, Device, DriverPointer, Retirement, Serial};
+use super::{Adapter, Call, Device, DriverPointer, Process, Retirement, Serial};
 use flight::Subject;
 
 /// Of a resource.
@@ -53,6 +53,8 @@ pub struct Allocation {
     pub adapter: Serial<Adapter>,
     /// The device that created it.
     pub creator: Serial<Device>,
+    /// The process of that device.
+    pub creator_process: Option<Serial<Process>>,
     /// Its memory. An allocation of a driver without memory segments has none.
     pub memory: Rare<Memory>,
     /// The resource it is a member of.
@@ -107,7 +109,7 @@ pub struct View {
     pub close_called: bool,
     /// The driver handle.
     pub driver_handle: Option<Serial<DriverPointer>>,
-    /// Whether its device created the allocation.
+    /// Whether a device of its process created the allocation.
     pub creator: bool,
     /// The driver's requirements for the allocation's memory.
     pub requirements: MemoryRequirements,

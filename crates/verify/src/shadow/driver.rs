@@ -2,7 +2,7 @@
 
 use super::{Adapter, Allocation, Device, Process, Serial};
 use crate::ddi::KnownDdi;
-use flight::{Subject, Text};
+use flight::{Callers, Subject, Text};
 use smallvec::SmallVec;
 
 /// Of a call of the driver.
@@ -50,8 +50,12 @@ pub struct Block {
     pub taken_in: Option<Serial<Call>>,
     /// The entry it was allocated in, if the driver was in one.
     pub allocated_in: Option<Text>,
+    /// The driver's functions that allocated it.
+    pub allocated_by: Callers,
     /// The entry it was freed in, once it is.
     pub freed: Option<Text>,
+    /// The driver's functions that freed it, once it is.
+    pub freed_by: Callers,
     /// Whether it was not freed when it should have been, and is reported for that.
     pub leaked: bool,
     /// The allocation whose destruction did not free it, until it is known what the driver does
@@ -62,9 +66,23 @@ pub struct Block {
 }
 
 impl Block {
+    /// Its size, its tag and the functions that allocated it, as text.
+    pub fn details(&self) -> String {
+        let allocated = in_functions(", allocated", &self.allocated_by);
+        format!("{} bytes, tag {}{allocated}", self.bytes, self.tag)
+    }
+
     /// Whether it was allocated in the call that added the adapter.
     pub fn is_added(&self) -> bool {
         self.allocated_in.as_ref().is_some_and(|name| name == crate::ddi::ADD_DEVICE)
+    }
+}
+
+/// What the driver did, with ` in ` and its two innermost functions. Empty if they are not known.
+pub(crate) fn in_functions(did: &str, callers: &Callers) -> String {
+    match callers.innermost() {
+        "" => String::new(),
+        functions => format!("{did} in {functions}"),
     }
 }
 

@@ -211,6 +211,9 @@ pub(crate) struct FileOptions {
 pub(crate) enum GuardOption {
     /// Every block
     Full,
+    /// As full, and a pool block ends at its inaccessible page, to 8 bytes: less alignment than on
+    /// Windows, see docs/memory-faults.md
+    Exact,
     /// One block of eight
     Sampled,
     /// No block
@@ -222,6 +225,7 @@ impl GuardOption {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
+            Self::Exact => "exact",
             Self::Sampled => "sampled",
             Self::Off => "off",
         }
@@ -233,6 +237,7 @@ impl FileOptions {
         let deadline = (self.deadline > 0).then(|| Duration::from_secs(self.deadline));
         let guard = match self.guard {
             Some(GuardOption::Full) | None => Guard::Full,
+            Some(GuardOption::Exact) => Guard::Exact,
             Some(GuardOption::Sampled) => Guard::Sampled,
             Some(GuardOption::Off) => Guard::Off,
         };

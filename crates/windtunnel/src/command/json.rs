@@ -59,6 +59,9 @@ pub(crate) fn report(
     if let Driver::File(driver_file) = driver {
         report["file"] = file(driver_file);
     }
+    if check_report.require_flown > 0 {
+        report["require_flown"] = check_report.require_flown.into();
+    }
     if check_report.seeds > 1 {
         report["seeds"] = check_report.seeds.into();
     }
@@ -70,7 +73,7 @@ pub(crate) fn report(
             "did_not_occur": allow.unused(check_report).map(idle).collect::<Vec<_>>(),
         });
     }
-    if check_report.flown_count() == 0 {
+    if check_report.flown_count() == 0 && check_report.incomplete_count() == 0 {
         report["error"] = "no scenario could be flown; each one lists what it needs".into();
     }
     if let Some(error) = &check_report.internal_error {
@@ -140,13 +143,14 @@ fn scenario(scenario_report: &ScenarioReport, repeat: &Repeat, looks: bool) -> V
         "result": scenario_report.outcome().name(),
         "needs": scenario_report.needs,
         "ended_early": scenario_report.ended_early,
+        "incomplete": scenario_report.incomplete,
         "findings": scenario_report.findings.iter().map(finding).collect::<Vec<_>>(),
         "allowed": scenario_report.allowed.iter().map(allowed).collect::<Vec<_>>(),
         "live": scenario_report.live.count(),
         "unguarded_blocks": scenario_report.unguarded,
         "lock_orders_left_out": scenario_report.lock_orders_left_out,
         "deepest_stack": scenario_report.stack.as_ref().map(deepest_stack),
-        "not_judged": scenario_report.unfiltered.iter().collect::<Vec<_>>(),
+        "not_judged": scenario_report.not_judged().collect::<Vec<_>>(),
     });
     if looks {
         let look =

@@ -368,10 +368,14 @@ fn verdict(
     if report.live_count() > 0 {
         counts = format!("{counts}, {} left alive", plural(report.live_count(), "object"));
     }
-    if report.flown_count() == 0 {
+    let incomplete = report.incomplete_count();
+    if report.flown_count() == 0 && incomplete == 0 {
         "no scenario could be flown".clone_into(&mut counts);
     } else {
         counts = format!("{counts}; {}", flown_of_all(report));
+    }
+    if incomplete > 0 {
+        counts = format!("{counts}, {incomplete} ended early without an error");
     }
     if let Some(error) = &report.internal_error {
         let bug = if error.is_no_resources() { "" } else { ", which is a bug in windtunnel" };
@@ -387,6 +391,7 @@ fn verdict(
     let code = ending.exit_code(report);
     let word = match code {
         0 => "PASS",
+        1 if incomplete > 0 && report.count(Severity::Error) == 0 => "FAIL (incomplete)",
         1 => "FAIL",
         _ if report.stopped_by.is_some() => "FAIL (stopped)",
         _ if ending.unwritten.is_some() => "FAIL (incomplete)",
@@ -456,6 +461,7 @@ fn print_not_judged_line(report: &CheckReport) {
     }
     parts.extend(lock_orders(report));
     parts.extend(report.unfiltered().map(str::to_owned));
+    parts.extend(report.unseen_bytes().into_iter().map(str::to_owned));
     let waiting = catalogue - flight::RuleId::LIVE.len();
     parts.push(format!("{waiting} of {catalogue} rules not live"));
     println!("\nNot judged: {} (--verbose lists them)", parts.join(", "));
@@ -493,6 +499,9 @@ fn print_not_judged(report: &CheckReport) {
     }
     if let Some(unfiltered) = report.unfiltered() {
         println!("  {unfiltered}");
+    }
+    for unseen in report.unseen_bytes() {
+        println!("  {unseen}");
     }
     let catalogue = verify::catalogue().len();
     println!(

@@ -7,6 +7,7 @@ use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenarios::gpuva::{
     LARGE, PAGE, SIZE, cpu_invisible, create, fill, free_at, map, operation, reserve, whole,
 };
+use crate::scenarios::sync::{destroy, monitored, signal_cpu, wait_gpu};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::status::STATUS_INVALID_PARAMETER;
@@ -18,6 +19,7 @@ use abi::ukm::{
     D3DDDIGPUVIRTUALADDRESS_RESERVE_ZERO as RESERVE_ZERO,
 };
 use flight::RuleId;
+use thunk::DestroyAllocation;
 
 const fn bad(
     name: &'static str,
@@ -110,6 +112,28 @@ pub(crate) const ALL: &[Scenario] = &[
         "frees addresses that packets in flight use",
         &[RuleId::GPUVA_FREE_002],
         gpuva_free_in_use,
+    )
+    .with_private_data(DataUse::Placement),
+    bad(
+        "gpuva-free-behind-wait",
+        "frees addresses that a packet behind a GPU wait uses",
+        &[RuleId::GPUVA_FREE_002],
+        |testbed| {
+            behind_wait(testbed, |testbed, test_client, _, address| {
+                free_at(testbed, test_client, address, SIZE)
+            })
+        },
+    )
+    .with_private_data(DataUse::Placement),
+    bad(
+        "gpuva-destroy-behind-wait",
+        "destroys with AssumeNotInUse an allocation whose addresses a packet behind a GPU wait uses",
+        &[RuleId::ALLOC_DESTROY_008],
+        |testbed| {
+            behind_wait(testbed, |testbed, test_client, one, _| {
+                destroy_as_unused(testbed, test_client, one)
+            })
+        },
     )
     .with_private_data(DataUse::Placement),
     bad(
@@ -242,6 +266,40 @@ fn gpuva_free_in_use(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     free_at(testbed, &test_client, address, SIZE)?;
     testbed.run_until_idle();
     test_client.close(testbed.at, &[context])
+}
+
+/// Queues a packet behind a GPU wait, ends what the packet uses, and lets it run.
+fn behind_wait(
+    testbed: &mut Testbed<'_>,
+    end: impl FnOnce(&mut Testbed<'_>, &TestClient, D3DKMT_HANDLE, u64) -> Result<(), ScenarioStopped>,
+) -> Result<(), ScenarioStopped> {
+    let (test_client, one) = one(testbed)?;
+    let context = test_client.create_context(testbed.at)?;
+    let address = map(testbed, &test_client, &whole(one))?;
+    let fence = monitored(testbed, &test_client)?;
+    wait_gpu(testbed, &test_client, context, &[(fence, 1)])?;
+    test_client.submit(testbed.at, context, &[fill(address, SIZE, 1)])?;
+    end(testbed, &test_client, one, address)?;
+    testbed.run_until_idle();
+    signal_cpu(testbed, &test_client, &[(fence, 1)], 0)?;
+    testbed.run_until_idle();
+    destroy(testbed, &test_client, &[fence])?;
+    test_client.close(testbed.at, &[context])
+}
+
+/// Destroys an allocation with `AssumeNotInUse`.
+pub(crate) fn destroy_as_unused(
+    testbed: &mut Testbed<'_>,
+    test_client: &TestClient,
+    allocation: D3DKMT_HANDLE,
+) -> Result<(), ScenarioStopped> {
+    let destroy = DestroyAllocation {
+        device: test_client.device,
+        list: vec![allocation],
+        assume_not_in_use: true,
+        ..DestroyAllocation::default()
+    };
+    test_client.destroy_with(testbed.at, &destroy)
 }
 
 fn gpuva_free_after_destroy(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {

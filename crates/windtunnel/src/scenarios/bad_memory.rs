@@ -227,7 +227,7 @@ fn open_client(testbed: &mut Testbed<'_>) -> Result<TestClient, ScenarioStopped>
         return Ok(test_client);
     }
     test_client.close(testbed.at, &[])?;
-    Err(ScenarioStopped("an adapter with memory".to_owned()))
+    Err(ScenarioStopped::missing("an adapter with memory"))
 }
 
 /// A one-page allocation with this description.

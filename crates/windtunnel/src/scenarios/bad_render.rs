@@ -4,7 +4,9 @@ use crate::needs::ALLOCATION_LISTS;
 use crate::private_data::anywhere;
 use crate::scenario::Scenario;
 use crate::scenarios::bad::bad;
+use crate::scenarios::bad_gpuva::destroy_as_unused;
 use crate::scenarios::render::{RenderClient, dynamic, fill};
+use crate::scenarios::sync::{destroy, monitored, signal_cpu, wait_gpu};
 use crate::testbed::{ScenarioStopped, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
 use abi::kmt::D3DKMT_RENDERFLAGS as Flags;
@@ -49,6 +51,12 @@ pub(crate) const ALL: &[Scenario] = &[
                 packet.list = vec![one; context.list.1 as usize + 1];
             })
         },
+    ),
+    listed(
+        "render-destroy-behind-wait",
+        "destroys with AssumeNotInUse an allocation that a packet behind a GPU wait lists",
+        &[RuleId::ALLOC_DESTROY_008],
+        render_destroy_behind_wait,
     ),
     listed(
         "render-patch-index-out-of-range",
@@ -118,7 +126,7 @@ fn older(
 ) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     if !render_client.is_paged_in_by_kernel() {
-        return Err(ScenarioStopped("a WDDM 1.x driver".to_owned()));
+        return Err(ScenarioStopped::missing("a WDDM 1.x driver"));
     }
     let first = render_client.create(testbed.at, &[dynamic(0)])?[0];
     let newest = render_client.discard(testbed.at, first)?;
@@ -131,7 +139,7 @@ fn older(
 fn render_list_not_resident(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let mut render_client = RenderClient::open(testbed)?;
     if render_client.is_paged_in_by_kernel() {
-        return Err(ScenarioStopped("a WDDM 2 driver".to_owned()));
+        return Err(ScenarioStopped::missing("a WDDM 2 driver"));
     }
     let list = render_client.create_not_resident(testbed.at, &[anywhere()])?;
     let packet = render_client.packet(&[fill(list[0], 1)], &list)?;
@@ -164,6 +172,22 @@ fn bad_packet(
         render_client.client.client.render(testbed.at, &mut render_client.context, &packet);
     expect_error("D3DKMTRender", &rendered, STATUS_INVALID_PARAMETER)?;
     render_client.client.destroy_list(testbed.at, &list)?;
+    render_client.close(testbed.at)
+}
+
+fn render_destroy_behind_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let mut render_client = RenderClient::open(testbed)?;
+    let list = render_client.create(testbed.at, &[anywhere()])?;
+    let test_client = render_client.client.clone();
+    let fence = monitored(testbed, &test_client)?;
+    wait_gpu(testbed, &test_client, render_client.context.context, &[(fence, 1)])?;
+    let packet = render_client.packet(&[fill(list[0], 1)], &list)?;
+    let rendered = test_client.client.render(testbed.at, &mut render_client.context, &packet);
+    expect_ok("D3DKMTRender", rendered)?;
+    destroy_as_unused(testbed, &test_client, list[0])?;
+    signal_cpu(testbed, &test_client, &[(fence, 1)], 0)?;
+    testbed.run_until_idle();
+    destroy(testbed, &test_client, &[fence])?;
     render_client.close(testbed.at)
 }
 

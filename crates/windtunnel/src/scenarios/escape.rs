@@ -66,7 +66,7 @@ fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     {
         let escape = EscapeCall { device, context, ..mirror.clone() };
         if query_result(&test_client, testbed.at, &escape)? != 1 << 63 {
-            return Err(ScenarioStopped("the inverted bits of 1".to_owned()));
+            return Err(ScenarioStopped::failed("the inverted bits of 1"));
         }
     }
     let packets = query(&test_client, Escape::Packets, Flags::HardwareAccess)?;
@@ -77,7 +77,9 @@ fn escape_hardware_access(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     // Threading level two: queued packets complete before the driver is called.
     let done = query_result(&test_client, testbed.at, &packets)? - before;
     if done != 3 {
-        return Err(ScenarioStopped(format!("three completed packets; the driver counted {done}")));
+        return Err(ScenarioStopped::failed(format!(
+            "three completed packets; the driver counted {done}"
+        )));
     }
     let invalid = |testbed: &mut Testbed<'_>, escape: &EscapeCall| {
         let answer = test_client.client.escape(testbed.at, escape);

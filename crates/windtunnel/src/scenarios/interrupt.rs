@@ -79,7 +79,7 @@ fn switch_vsync(testbed: &mut Testbed<'_>, on: bool) -> Result<(), ScenarioStopp
     let result =
         testbed.kernel.control_interrupt(testbed.at, testbed.adapter, Interrupt::Vsync, on);
     let text = |reason: DriverError| {
-        ScenarioStopped(format!(
+        ScenarioStopped::failed(format!(
             "DxgkDdiControlInterrupt to succeed; it returned {}",
             reason.name()
         ))

@@ -171,7 +171,7 @@ fn turns(
             expect_ok(ACQUIRE, test_client.client.acquire_keyed_mutex(at, mutex, key, None))?;
         let due = round * 2 + key;
         if fence != due {
-            return Err(ScenarioStopped(format!(
+            return Err(ScenarioStopped::failed(format!(
                 "fence value {due} from the other process's release; it is {fence}"
             )));
         }
@@ -189,7 +189,7 @@ fn keyed_mutex_private_data(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     let third = expect_ok(OPEN, opener.open_keyed_mutex2(at, mutex.global, &mut []))?;
     expect_error(OPEN, &opener.open_keyed_mutex2(at, mutex.global, &mut room[..5]), BAD_ARGUMENT)?;
     if room != [0xee; 64] {
-        return Err(ScenarioStopped("a failed open that writes nothing".into()));
+        return Err(ScenarioStopped::failed("a failed open that writes nothing"));
     }
     expect_error(
         ACQUIRE,
@@ -206,7 +206,7 @@ fn keyed_mutex_private_data(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
     expect_ok(RELEASE, maker.release_keyed_mutex2(at, mutex.handle, 6, 1234, b"other sample"))?;
     let fence = opener.acquire_keyed_mutex2(at, third, 6, None, &mut room);
     if (expect_ok(ACQUIRE, fence)?, &room[..12]) != (1234, b"other sample") {
-        return Err(ScenarioStopped("fence value 1234 and the data of the release".into()));
+        return Err(ScenarioStopped::failed("fence value 1234 and the data of the release"));
     }
     expect_ok(RELEASE, opener.release_keyed_mutex2(at, third, 5, 0, &[]))?;
     let nt = maker.create_keyed_mutex2(at, 0, &[], KeyedFlags::NtSecuritySharing);

@@ -111,7 +111,7 @@ fn ks_state_transitions(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioS
     if let Some(framing) = framing
         && testbed.stream.set_framing(graph.pin, &framing).is_ok()
     {
-        return Err(ScenarioStopped("a framing that only its driver sets".to_owned()));
+        return Err(ScenarioStopped::missing("a framing that only its driver sets"));
     }
     testbed.close(graph)?;
     testbed.remove_device(device)
@@ -155,7 +155,7 @@ fn ks_close_with_frames(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioS
     testbed.close(graph)?;
     let late = testbed.stream.return_frame(testbed.at, taken.frame);
     if late != Err(StreamError::NotFound(taken.frame.subject())) {
-        return Err(ScenarioStopped("a frame that was destroyed with its pin".to_owned()));
+        return Err(ScenarioStopped::failed("a frame that was destroyed with its pin"));
     }
     testbed.remove_device(device)
 }
@@ -169,7 +169,7 @@ fn ks_surprise_removal(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioSt
     let late = testbed.stream.take_frame(testbed.at, graph.pin, None);
     match late {
         Err(StreamError::NotFound(_) | StreamError::Stopped) => Ok(()),
-        _ => Err(ScenarioStopped("no frame from a removed device".to_owned())),
+        _ => Err(ScenarioStopped::failed("no frame from a removed device")),
     }
 }
 
@@ -214,12 +214,14 @@ fn ks_end_of_stream(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStopp
     let device = testbed.add_device()?;
     let ending = testbed.expected_video.with_frame_count(3);
     let ending =
-        ending.ok_or_else(|| ScenarioStopped("a format with an end of stream".to_owned()))?;
+        ending.ok_or_else(|| ScenarioStopped::missing("a format with an end of stream"))?;
     let graph = testbed.open_with(device, &ending, &FramingRequest::default())?;
     testbed.set_state(graph.pin, PinState::Run)?;
     let frames = testbed.receive_frames(graph.pin, 9)?;
     if frames != 3 {
-        return Err(ScenarioStopped(format!("a stream of 3 frames; {frames} came before its end")));
+        return Err(ScenarioStopped::failed(format!(
+            "a stream of 3 frames; {frames} came before its end"
+        )));
     }
     testbed.close(graph)?;
     testbed.remove_device(device)
@@ -284,7 +286,7 @@ fn ks_device_restart(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStop
     testbed.receive_frames(graph.pin, 2)?;
     expect_ok("a device that stops", testbed.stream.stop_device(testbed.at, device))?;
     if testbed.stream.open_filter(testbed.at, device, 0).is_ok() {
-        return Err(ScenarioStopped("no filter of a stopped device".to_owned()));
+        return Err(ScenarioStopped::failed("no filter of a stopped device"));
     }
     expect_ok("a device that starts", testbed.stream.start_device(testbed.at, device))?;
     let graph = testbed.open(device)?;
@@ -327,13 +329,13 @@ fn ks_set_larger_format(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioS
     let pin = expect_ok("a pin", stream.create_pin(at, filter, 0, &small))?;
     let large = small
         .with_twice_the_lines()
-        .ok_or_else(|| ScenarioStopped("a video format whose lines can be doubled".to_owned()))?;
+        .ok_or_else(|| ScenarioStopped::missing("a video format whose lines can be doubled"))?;
     expect_ok("a larger format", stream.set_format(at, pin, &large))?;
     let framing =
         expect_ok("a pin that is connected", stream.connect(at, pin, &FramingRequest::default()))?;
     if framing.bytes < large.sample_size {
         let bytes = framing.bytes;
-        return Err(ScenarioStopped(format!(
+        return Err(ScenarioStopped::failed(format!(
             "frames for a sample of {}; they have {bytes}",
             large.sample_size
         )));
@@ -384,7 +386,7 @@ fn ks_video_memory(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStoppe
     testbed.set_state(graph.pin, PinState::Run)?;
     testbed.receive_frames(graph.pin, 4)?;
     if memory.frames() != graph.framing.frames as usize {
-        return Err(ScenarioStopped(format!(
+        return Err(ScenarioStopped::failed(format!(
             "every frame in video memory; {} are",
             memory.frames()
         )));
@@ -393,7 +395,7 @@ fn ks_video_memory(testbed: &mut StreamTestbed<'_>) -> Result<(), ScenarioStoppe
     testbed.set_state(graph.pin, PinState::Stop)?;
     testbed.close(graph)?;
     if memory.frames() != 0 {
-        return Err(ScenarioStopped("no frame in video memory without its allocator".to_owned()));
+        return Err(ScenarioStopped::failed("no frame in video memory without its allocator"));
     }
     testbed.remove_device(device)?;
     crate::testbed::expect_ok("the client's end", memory.close(testbed.at))
@@ -404,7 +406,7 @@ fn ks_close_filter_before_pin(testbed: &mut StreamTestbed<'_>) -> Result<(), Sce
     let graph = testbed.open(device)?;
     let early = testbed.stream.close_filter(testbed.at, graph.filter);
     if early != Err(StreamError::PinsOpen(graph.filter.subject())) {
-        return Err(ScenarioStopped("a filter with open pins to stay".to_owned()));
+        return Err(ScenarioStopped::failed("a filter with open pins to stay"));
     }
     testbed.close(graph)?;
     testbed.remove_device(device)

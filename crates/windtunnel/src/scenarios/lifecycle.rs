@@ -264,7 +264,7 @@ fn submit_device_lost(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> 
     let nonsense = test_client.client.submit(testbed.at, context, &rejected);
     expect_error("D3DKMTSubmitCommand", &nonsense, STATUS_DEVICE_REMOVED)?;
     if state(testbed)? == before {
-        return Err(ScenarioStopped("the device to report that it is lost".to_owned()));
+        return Err(ScenarioStopped::failed("the device to report that it is lost"));
     }
     let create = test_client.client.create(
         testbed.at,

@@ -15,6 +15,8 @@ use thunk::{AllocationSelection, ClientMemory, CreateAllocation, DestroyAllocati
 
 const PAGE: u64 = 4096;
 const SIZE: u64 = 24 * PAGE;
+/// The size of an allocation whose transfer comes in several parts.
+const LARGE: u64 = 72 * PAGE;
 
 /// Every scenario of this file.
 pub(crate) const ALL: &[Scenario] = &[
@@ -24,6 +26,13 @@ pub(crate) const ALL: &[Scenario] = &[
         breaks: &[],
         needs: PAGING,
         body: DisplayBody(residency_evict_and_restore),
+    },
+    Scenario {
+        name: "residency-transfer-in-parts",
+        about: "evicts large allocations and makes them resident again: their transfers come in parts",
+        breaks: &[],
+        needs: PAGING.private_data(DataUse::Placement),
+        body: DisplayBody(residency_transfer_in_parts),
     },
     Scenario {
         name: "residency-adjacent-allocations",
@@ -131,6 +140,31 @@ fn residency_evict_and_restore(testbed: &mut Testbed<'_>) -> Result<(), Scenario
     test_client.close(testbed.at, context.as_slice())
 }
 
+/// The pages of an allocation differ, so that a part at a wrong place is noticed.
+fn residency_transfer_in_parts(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let test_client = testbed.test_client()?;
+    let context = testbed.create_context_for_packets(&test_client)?;
+    let private = [cpu_invisible(), only_in(&[VISIBLE, APERTURE])]
+        .map(|requirements| test_client.private_data.placed(LARGE, PAGE, &requirements));
+    let list = test_client.create_list(testbed.at, private.to_vec())?.allocations;
+    for first in [1, 101] {
+        test_client.make_resident(testbed.at, &list)?;
+        for target in list.iter().map(|target| Handle(*target)) {
+            let offsets = (0..LARGE / PAGE).map(|page| page * PAGE);
+            let page = |(offset, value)| Command::Fill { target, offset, length: PAGE, value };
+            let commands: Vec<Command> = offsets.zip(first..).map(page).collect();
+            if let Some(context) = context {
+                submit(testbed, &test_client, context, &commands)?;
+            }
+        }
+        evict(testbed, &test_client, &list, 0)?;
+        testbed.run_until_idle();
+    }
+    test_client.make_resident(testbed.at, &list)?;
+    test_client.destroy_list(testbed.at, &list)?;
+    test_client.close(testbed.at, context.as_slice())
+}
+
 fn residency_existing_memory(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     const BYTES: u64 = 3 * PAGE;
     let test_client = testbed.test_client()?;
@@ -182,7 +216,7 @@ fn require_bytes(memory: &ClientMemory, value: u8) -> Result<(), ScenarioStopped
     if memory.is_filled(value) {
         return Ok(());
     }
-    Err(ScenarioStopped(format!("every byte of the client's memory to be {value:#x}")))
+    Err(ScenarioStopped::failed(format!("every byte of the client's memory to be {value:#x}")))
 }
 
 fn residency_adjacent_allocations(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {

@@ -134,7 +134,7 @@ fn open(
     let opened = expect_ok(OPEN, opened)?;
     let there = (opened.resource.allocations.len(), &*opened.resource.runtime);
     if there != (2, &b"of the runtime"[..]) {
-        return Err(ScenarioStopped("two allocations and the runtime's data".into()));
+        return Err(ScenarioStopped::failed("two allocations and the runtime's data"));
     }
     Ok(opened)
 }
@@ -255,7 +255,7 @@ fn adapter_stops(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let passed = expect_ok("DuplicateHandle", passed)?;
     let opened = again.client.open_nt_resource(testbed.at, again.device, passed);
     if opened.as_ref().err() != Some(&STATUS_DEVICE_REMOVED) {
-        return Err(ScenarioStopped("the resource to be gone with its adapter".into()));
+        return Err(ScenarioStopped::failed("the resource to be gone with its adapter"));
     }
     expect_ok(CLOSE, again.client.session().close_nt_handle(testbed.at, passed))?;
     expect_ok(CLOSE, test_client.client.session().close_nt_handle(testbed.at, handle))?;

@@ -397,7 +397,7 @@ fn lock_discard_instances(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopp
     // From WDDM 2 on, allocations are not renamed; pinned allocations never are.
     let expected = if render_client.is_paged_in_by_kernel() { 3 } else { 1 };
     if names.len() != expected || render_client.discard(testbed.at, pinned)? != pinned {
-        return Err(ScenarioStopped(format!(
+        return Err(ScenarioStopped::failed(format!(
             "{} instances, but {expected} were expected",
             names.len()
         )));

@@ -58,8 +58,8 @@ fn open(
     let opened = test_client.client.open_resource(testbed.at, test_client.device, created.global);
     let opened = expect_ok("D3DKMTOpenResource", opened)?;
     if (opened.allocations.len(), &*opened.runtime) != (2, &b"of the runtime"[..]) {
-        return Err(ScenarioStopped(
-            "the opener to get two allocations and the runtime's data".into(),
+        return Err(ScenarioStopped::failed(
+            "the opener to get two allocations and the runtime's data",
         ));
     }
     Ok(opened)
@@ -103,7 +103,7 @@ fn share_standard_allocation(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSt
     let opened = opener.client.open_resource(testbed.at, opener.device, created.global);
     let opened = expect_ok("D3DKMTOpenResource", opened)?;
     if opened.privates.is_empty() {
-        return Err(ScenarioStopped("the opener to get the driver's private data".into()));
+        return Err(ScenarioStopped::failed("the opener to get the driver's private data"));
     }
     maker.destroy_resource(testbed.at, created.resource)?;
     opener.destroy_resource(testbed.at, opened.resource)?;

@@ -8,9 +8,10 @@ use crate::scenario::ScenarioBody::DisplayBody;
 use crate::scenarios::bad::bad;
 use crate::scenarios::gpuva::{PAGE, cpu_invisible, fill, map, whole};
 use crate::scenarios::render::RenderClient;
+use crate::scenarios::sync::{destroy, monitored, signal_cpu, signal_gpu, wait_gpu};
 use crate::testbed::{ScenarioStopped, TestClient, Testbed, expect_error, expect_ok};
 use abi::D3DKMT_HANDLE;
-use abi::status::STATUS_INVALID_PARAMETER;
+use abi::status::{STATUS_DEVICE_REMOVED, STATUS_INVALID_PARAMETER};
 use abi::ukm::{D3DDDI_ALLOCATIONINFO_FLAGS as InfoFlags, D3DDDI_MAPGPUVIRTUALADDRESS as Map};
 use flight::RuleId;
 use thunk::{CreateAllocation, RenderCommand, RenderContext};
@@ -30,6 +31,13 @@ pub(crate) const ALL: &[Scenario] = &[
         breaks: &[],
         needs: PRIMARIES_IN_MEMORY,
         body: DisplayBody(submit_written_primaries),
+    },
+    Scenario {
+        name: "submit-refused-between-packets",
+        about: "the driver rejects a packet between packets of its process and of another, which continues",
+        breaks: &[],
+        needs: WORK.private_data(DataUse::Rejected),
+        body: DisplayBody(submit_refused_between_packets),
     },
     Scenario {
         name: "submit-mapped-primary",
@@ -119,6 +127,45 @@ fn submit_broadcast(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     testbed.run_until_idle();
     test_client.destroy_list(testbed.at, &created.allocations)?;
     test_client.close(testbed.at, &contexts)
+}
+
+/// The rejected packet waits for an object, so that the kernel submits it later, between packets
+/// that are in flight and packets, a wait and a signal that are queued. From then on each call with
+/// the device fails, except those that destroy.
+fn submit_refused_between_packets(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
+    let (bad, good) = (testbed.test_client()?, testbed.test_client()?);
+    let (context, second) =
+        (bad.create_context(testbed.at)?, bad.create_second_context(testbed.at)?);
+    let theirs = good.create_context(testbed.at)?;
+    let (created, kept) = (bad.create(testbed.at, 2)?, good.create(testbed.at, 1)?);
+    let (start, end) = (monitored(testbed, &bad)?, monitored(testbed, &bad)?);
+    bad.fill(testbed.at, context, created.allocations[0])?;
+    wait_gpu(testbed, &bad, context, &[(start, 1)])?;
+    let rejected = bad.private_data.unknown_packet()?;
+    expect_ok("D3DKMTSubmitCommand", bad.client.submit(testbed.at, context, &rejected))?;
+    bad.submit(testbed.at, context, &[])?;
+    signal_gpu(testbed, &bad, context, &[(end, 1)])?;
+    wait_gpu(testbed, &bad, second, &[(end, 1)])?;
+    bad.fill(testbed.at, second, created.allocations[1])?;
+    good.fill(testbed.at, theirs, kept.allocations[0])?;
+    signal_cpu(testbed, &bad, &[(start, 1)], 0)?;
+    good.fill(testbed.at, theirs, kept.allocations[0])?;
+    testbed.run_until_idle();
+    testbed.snapshot_live_objects("the driver has rejected the packet");
+    for context in [context, second] {
+        let submitted = bad.client.submit(testbed.at, context, &[]);
+        expect_error("D3DKMTSubmitCommand", &submitted, STATUS_DEVICE_REMOVED)?;
+    }
+    let create = CreateAllocation::new(bad.device, bad.private_data.pages(1));
+    let create = bad.client.create(testbed.at, &create);
+    expect_error("D3DKMTCreateAllocation", &create, STATUS_DEVICE_REMOVED)?;
+    good.fill(testbed.at, theirs, kept.allocations[0])?;
+    testbed.run_until_idle();
+    bad.destroy_list(testbed.at, &created.allocations)?;
+    destroy(testbed, &bad, &[start, end])?;
+    bad.close(testbed.at, &[context, second])?;
+    good.destroy_list(testbed.at, &kept.allocations)?;
+    good.close(testbed.at, &[theirs])
 }
 
 fn submit_written_primaries(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {

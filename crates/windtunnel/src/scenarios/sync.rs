@@ -141,7 +141,7 @@ pub(crate) fn is_set(
         return Ok(());
     }
     let set = if expected { "set" } else { "not set" };
-    Err(ScenarioStopped(format!("event {event:#x} to be {set}")))
+    Err(ScenarioStopped::failed(format!("event {event:#x} to be {set}")))
 }
 
 fn sync_cpu_signal_and_wait(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
@@ -383,7 +383,7 @@ fn sync_device_reset(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStopped> {
     let session = test_client.client.session();
     let device = kernel::Handle(test_client.device);
     if testbed.kernel.simulate_reset(session.process(), device).is_err() {
-        return Err(ScenarioStopped("a device to reset".to_owned()));
+        return Err(ScenarioStopped::missing("a device to reset"));
     }
     is_set(&test_client, notified, true)?;
     is_set(&test_client, unsignalled, false)?;

@@ -95,7 +95,7 @@ fn state(
         return Ok(());
     }
     let right = right.iter().map(ToString::to_string).collect::<Vec<_>>().join(" or ");
-    Err(ScenarioStopped(format!("{call} to return state {right}; it returned {state}")))
+    Err(ScenarioStopped::failed(format!("{call} to return state {right}; it returned {state}")))
 }
 
 /// Submits and ignores the status.
@@ -201,7 +201,7 @@ fn tdr_preemption_priority(testbed: &mut Testbed<'_>) -> Result<(), ScenarioStop
     if priority != 1 {
         let text =
             format!("D3DKMTGetContextSchedulingPriority to return 1; it returned {priority}");
-        return Err(ScenarioStopped(text));
+        return Err(ScenarioStopped::failed(text));
     }
     test_client.fill(testbed.at, low, created.allocations[0])?;
     for turn in 0..8 {

@@ -39,8 +39,8 @@ fn umd_query_driver_private(testbed: &mut Testbed<'_>) -> Result<(), ScenarioSto
             let mut sent = vec![byte; size];
             let answer = user_mode.query_private(at, adapter, &mut sent);
             if answer.is_err() && sent != vec![byte; size] {
-                return Err(ScenarioStopped(
-                    "what was sent to be as it was after a refusal".to_owned(),
+                return Err(ScenarioStopped::failed(
+                    "what was sent to be as it was after a refusal",
                 ));
             }
         }

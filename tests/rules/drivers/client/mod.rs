@@ -202,6 +202,7 @@ impl Client<'_> {
     fn recovers(&self, at: &mut Passive) {
         self.kernel.preempt_node(self.on, 0);
         self.pass(at);
+        self.preempted(at);
         if let Ok(device) = self.kernel.create_device(at, self.process, self.adapter) {
             let args = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
             let context =
@@ -227,6 +228,32 @@ impl Client<'_> {
         }
         self.kernel.force_reset(self.on);
         self.pass(at);
+    }
+
+    /// Preempts a node that has several long packets, of a device of its own.
+    fn preempted(&self, at: &mut Passive) {
+        let Ok(device) = self.kernel.create_device(at, self.process, self.adapter) else { return };
+        let args = CreateContextArgs { node: 0, engine: 1, system: false, private: Vec::new() };
+        let context = self.kernel.create_context(at, self.process, device, &args).ok();
+        let client = Client { device, context, ..*self };
+        if let Some(made) = client.create(at, client.create_request(&[4096])) {
+            client.resident(at, &made.allocations);
+            let target = made.allocations[0];
+            let fill = |value| Command::Fill { target, offset: 0, length: 64, value };
+            // The node may have done all but one of them when its driver is called.
+            for _ in 0..4 {
+                for _ in 0..8 {
+                    client.submit(at, &(0..40).map(fill).collect::<Vec<_>>());
+                }
+                self.kernel.preempt_node(self.on, 0);
+                self.pass(at);
+            }
+            client.list(at, &made.allocations, false, false);
+        }
+        if let Some(context) = context {
+            let _ = self.kernel.destroy_context(at, self.process, context);
+        }
+        let _ = self.kernel.destroy_device(at, self.process, device);
     }
 
     /// Lets half a minute pass.
@@ -385,9 +412,13 @@ impl Client<'_> {
         }
         let mut hidden = only_in(&[LOCAL]);
         hidden.flags.cpu_visible = false;
-        let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()];
+        // The last is so large that its transfer comes in parts.
+        let wants = [hidden, hidden, hidden, hidden, only_in(&[APERTURE]), anywhere()]
+            .map(|requirements| (SIZE, requirements))
+            .into_iter()
+            .chain([(3 * SIZE, hidden)]);
         let allocations =
-            wants.iter().map(|requirements| describe_in(SIZE, 4096, requirements).into()).collect();
+            wants.map(|(size, wants)| describe_in(size, 4096, &wants).into()).collect();
         let Some(made) =
             self.create(at, CreateAllocationRequest { allocations, ..self.create_request(&[]) })
         else {

@@ -20,7 +20,7 @@ use crate::objects::handle_table::Handle;
 use crate::objects::view::View;
 use crate::state::KernelState;
 use flight::invariant;
-use flight::{EventKind, Passive};
+use flight::{EventKind, Passive, Subject};
 use std::ops::Range as Span;
 
 /// Number of freed ranges that are remembered for reports.
@@ -297,7 +297,8 @@ impl Kernel {
         }
         let during = state.working_contexts(space);
         let it = &mut state.memory.spaces[space];
-        it.freed.push_back(FreedRange { span: span.clone(), during });
+        let destroyed = ends.and_then(|end| end.destroyed);
+        it.freed.push_back(FreedRange { span: span.clone(), during, destroyed });
         it.pending_ranges.retain(|pending_range| {
             pending_range.span.end <= span.start || span.end <= pending_range.span.start
         });
@@ -329,8 +330,14 @@ impl Kernel {
         }
     }
 
-    /// Unmaps the ranges of closed views. Returns whether any of this work is pending.
-    pub(crate) fn unmap_views(&self, state: &mut KernelState, views: &[Id<View>]) -> bool {
+    /// Unmaps the ranges of closed views, which the client `assumed` to be not in use. Returns whether
+    /// any of this work is pending.
+    pub(crate) fn unmap_views(
+        &self,
+        state: &mut KernelState,
+        views: &[Id<View>],
+        assumed: bool,
+    ) -> bool {
         let mut pending = false;
         for view in views {
             // An allocation of an adapter without memory has no extent.
@@ -339,8 +346,9 @@ impl Kernel {
             if state.mmu(adapter).is_none() {
                 return false;
             }
+            let destroyed = assumed.then(|| state.views[*view].allocation.subject());
             for (space, span) in state.spans_of(adapter, *view) {
-                self.free_span(state, space, &span, Some(DestroyedExtent { extent }));
+                self.free_span(state, space, &span, Some(DestroyedExtent { extent, destroyed }));
                 pending = true;
             }
         }
@@ -463,6 +471,8 @@ impl Kernel {
 #[derive(Clone, Copy)]
 struct DestroyedExtent {
     extent: Id<Extent>,
+    /// Its allocation, if its client destroyed it as not in use.
+    destroyed: Option<Subject>,
 }
 
 /// The granularity of a reservation's bounds.

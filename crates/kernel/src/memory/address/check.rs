@@ -30,8 +30,13 @@ impl Kernel {
         let segment =
             |number: u32| segment_index(number).and_then(|index| memory.segments.get(index));
         let segments = |level: &TableLevel| [level.segment, level.system_segment];
+        // WINDOWS: two public drivers put page tables into the segment behind their last one, which
+        // they take for the system's implicit segment; no page names its number. Neither the
+        // driver's fault nor implemented here.
+        let implicit = |number: u32| segment_index(number) == Some(memory.segments.len());
         let mut numbers = mmu.levels.iter().flat_map(segments);
-        let unknown = numbers.clone().find(|number| segment(*number).is_none());
+        let unknown =
+            numbers.clone().find(|number| segment(*number).is_none() && !implicit(*number));
         let geometry = Geometry::new(mmu).err();
         let unknown = unknown
             .map(|number| format!("page tables are in segment {number}, which does not exist"));
@@ -52,6 +57,11 @@ impl Kernel {
                 )
             }),
         );
+        if numbers.clone().any(implicit) {
+            let name = "page tables in the implicit system segment".into();
+            self.log.emit(about, || EventKind::EntryMissing { name });
+            return false;
+        }
         // Not the driver's fault: such page tables are not implemented here.
         if numbers.any(|number| segment(number).is_some_and(|info| info.flags.aperture)) {
             let name = "page tables in an aperture segment".into();

@@ -3,12 +3,14 @@
 use crate::base::id_list::Id;
 use crate::kernel::Kernel;
 use crate::lifetime::context::Context;
+use crate::lifetime::retire::DESTROY_FLAGS;
+use crate::memory::Extent;
 use crate::memory::address::AddressSpace;
 use crate::memory::address::ranges::Backing;
 use crate::memory::address::subject;
 use crate::memory::queue::PagingQueue;
 use crate::state::KernelState;
-use flight::{Component, EventKind, RuleId};
+use flight::{Component, EventKind, RuleId, Subject};
 use std::ops::Range as Span;
 
 /// A recently freed range.
@@ -17,6 +19,9 @@ pub(crate) struct FreedRange {
     pub(crate) span: Span<u64>,
     /// The contexts that had work at that time, and the number of packets queued to each by then.
     pub(crate) during: Vec<(Id<Context>, u64)>,
+    /// The allocation that was mapped there, if its client destroyed it as not in use
+    /// (`AssumeNotInUse`).
+    pub(crate) destroyed: Option<Subject>,
 }
 
 /// A range that can be used when a queue's fence has a value.
@@ -34,23 +39,31 @@ pub(crate) struct PendingRange {
 pub(crate) struct AddressFault {
     pub(crate) address: u64,
     space: Id<AddressSpace>,
-    cause: AddressFaultCause,
-    why: String,
-    /// The driver handle of the allocation mapped there, if it is not resident.
-    pub(crate) driver_handle: Option<usize>,
+    pub(crate) cause: AddressFaultCause,
+    pub(crate) why: String,
+    /// The memory of the allocation mapped there.
+    pub(crate) extent: Option<Id<Extent>>,
 }
 
 /// The rule that applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AddressFaultCause {
+pub(crate) enum AddressFaultCause {
     /// Nothing is mapped there, or not yet.
     Unmapped,
     /// It is not reserved yet.
     Unreserved,
     /// It was freed while the packet was queued or running.
     Freed,
+    /// So was it, because its allocation was destroyed as not in use.
+    Destroyed,
     /// The allocation mapped there is not resident: the residency rules apply.
     NotResident,
+    /// It was mapped, and the allocation was resident, when the packet was submitted: the driver is
+    /// at fault.
+    Reachable,
+    /// The kernel does not know: the mapping has changed since, or the packet may have written to
+    /// memory that is read-only.
+    Unknown,
 }
 
 impl Kernel {
@@ -73,13 +86,14 @@ impl Kernel {
             let it = fault.filter(|address_fault| address_fault.cause == cause)?;
             Some(format!("a packet of {context} touched address {:#x}, {}", it.address, it.why))
         };
-        let place = "D3DKMTSubmitCommand";
+        let submit = "D3DKMTSubmitCommand";
         let rules = [
-            (RuleId::GPUVA_MAP_007, AddressFaultCause::Unmapped),
-            (RuleId::GPUVA_RESERVE_004, AddressFaultCause::Unreserved),
-            (RuleId::GPUVA_FREE_002, AddressFaultCause::Freed),
+            (RuleId::GPUVA_MAP_007, AddressFaultCause::Unmapped, submit),
+            (RuleId::GPUVA_RESERVE_004, AddressFaultCause::Unreserved, submit),
+            (RuleId::GPUVA_FREE_002, AddressFaultCause::Freed, submit),
+            (RuleId::ALLOC_DESTROY_008, AddressFaultCause::Destroyed, DESTROY_FLAGS),
         ];
-        for (rule, cause) in rules {
+        for (rule, cause, place) in rules {
             self.log.judge(
                 rule,
                 state.component_of(context),
@@ -99,22 +113,27 @@ impl KernelState {
 
     /// What an address contains for a packet of a context that faulted there. Looked up when the
     /// driver reports the fault, because paging work continues.
-    pub(crate) fn find_fault(&self, context: Id<Context>, address: u64) -> Option<AddressFault> {
+    pub(crate) fn find_fault(
+        &self,
+        context: Id<Context>,
+        address: u64,
+        sent: u64,
+    ) -> Option<AddressFault> {
         let it = &self.contexts[context];
         let device = &self.devices[it.device];
         let space = self.space_of(device.owner(), device.adapter)?;
         let packet = it.queue.done + 1;
-        let (cause, why, driver_handle) = self.describe_address(space, context, packet, address);
-        Some(AddressFault { address, space, cause, why, driver_handle })
+        let (cause, why, extent) = self.describe_address(space, context, (packet, sent), address);
+        Some(AddressFault { address, space, cause, why, extent })
     }
 
     fn describe_address(
         &self,
         number: Id<AddressSpace>,
         context: Id<Context>,
-        packet: u64,
+        (packet, sent): (u64, u64),
         address: u64,
-    ) -> (AddressFaultCause, String, Option<usize>) {
+    ) -> (AddressFaultCause, String, Option<Id<Extent>>) {
         let unmapped = |why: &str| (AddressFaultCause::Unmapped, why.to_owned(), None);
         // The space may have ended before its packet.
         let Some(space) = self.memory.spaces.get(number) else { return unmapped("of no process") };
@@ -135,7 +154,15 @@ impl KernelState {
             };
             let (start, end) = (freed.span.start, freed.span.end);
             let was = |pair: &(Id<Context>, u64)| pair.0 == context && packet <= pair.1;
-            return if freed.during.iter().any(was) {
+            return if let Some(allocation) = freed.destroyed
+                && freed.during.iter().any(was)
+            {
+                let why = format!(
+                    "of {start:#x} to {end:#x}, where {allocation} was mapped, which was destroyed \
+                     with AssumeNotInUse while the packet was queued"
+                );
+                (AddressFaultCause::Destroyed, why, None)
+            } else if freed.during.iter().any(was) {
                 let why = format!("of {start:#x} to {end:#x}, which was freed while it was queued");
                 (AddressFaultCause::Freed, why, None)
             } else {
@@ -157,8 +184,19 @@ impl KernelState {
             return (cause, why, None);
         }
         let (start, end) = (span.start, span.end);
+        // The tables that lead there were written before the packet was submitted.
+        let tables = space.tables.values().filter_map(|table| self.memory.extents.get(*table));
+        let written = tables.into_iter().all(|table| table.is_in_place_for(sent));
         match range.backing {
-            Backing::Reserved | Backing::Driver | Backing::NoAccess | Backing::Zero => {
+            Backing::Zero => {
+                let why = format!(
+                    "of {start:#x} to {end:#x}, which is zero: reads return zero, writes are lost"
+                );
+                let cause =
+                    if written { AddressFaultCause::Reachable } else { AddressFaultCause::Unknown };
+                (cause, why, None)
+            }
+            Backing::Reserved | Backing::Driver | Backing::NoAccess => {
                 let why = format!(
                     "of {start:#x} to {end:#x}, which is {}: nothing is mapped there",
                     range.backing.name()
@@ -166,23 +204,25 @@ impl KernelState {
                 (AddressFaultCause::Unmapped, why, None)
             }
             Backing::Mapped { view, access, .. } => {
-                let extent =
-                    self.extent_of(view).and_then(|extent| self.memory.extents.get(extent));
+                let number = self.extent_of(view);
+                let extent = number.and_then(|extent| self.memory.extents.get(extent));
                 let of = extent.map_or(view.subject(), |extent| extent.owner.subject());
                 let there =
                     extent.is_some_and(|extent| extent.segment().is_some() && extent.pending == 0);
+                let settled = written && extent.is_some_and(|it| it.is_in_place_for(sent));
                 let what = format!("of {start:#x} to {end:#x}, where {of} is mapped");
-                if there && !access.write {
-                    (AddressFaultCause::NotResident, format!("{what} read-only"), None)
-                } else {
-                    let driver_handle =
-                        extent.filter(|_| !there).map(|extent| extent.driver_handle);
-                    (
-                        AddressFaultCause::NotResident,
-                        format!("{what}, which is not resident"),
-                        driver_handle,
-                    )
-                }
+                let (cause, why) = match (there, access.write, settled) {
+                    (false, ..) => (AddressFaultCause::NotResident, ", which is not resident"),
+                    (true, false, _) => (AddressFaultCause::Unknown, " read-only"),
+                    (true, true, true) => (
+                        AddressFaultCause::Reachable,
+                        " and resident: the page-table entries that DxgkDdiBuildPagingBuffer was \
+                         given before the packet was submitted lead there from the root that the \
+                         driver was given",
+                    ),
+                    (true, true, false) => (AddressFaultCause::Unknown, ", since a moment ago"),
+                };
+                (cause, format!("{what}{why}"), number)
             }
         }
     }

@@ -282,8 +282,9 @@ impl Kernel {
         step_context: &TableContext,
         begins: bool,
     ) {
-        // A flight may have no observer.
-        let Some(observer) = self.observer.get() else { return };
+        // A flight may have no observer, and no model of the hardware whose tables can be read.
+        let modeled = step_context.hardware.models_hardware();
+        let Some(observer) = self.observer.get().filter(|_| modeled) else { return };
         let paging = paging.map_or(Kind::Paging.subject(0), Id::subject);
         match what {
             PagingOperation::Table(it) => {

@@ -79,9 +79,9 @@ impl Kernel {
         let aperture = |number: u32| Some(memory.segment_numbered(number)?.info.flags.aperture);
         let misaligned = args.alignment != 0 && !args.alignment.is_power_of_two();
         let broken = if args.size == 0 {
-            Some("its size is zero".to_owned())
+            Some("Size is 0".to_owned())
         } else if misaligned {
-            Some(format!("its alignment {:#x} is no power of two", args.alignment))
+            Some(format!("Alignment {:#x} is not a power of two", args.alignment))
         } else if requirements.segments.is_empty()
             || requirements.segments.iter().any(|number| aperture(number).is_none())
         {

@@ -294,11 +294,14 @@ impl Kernel {
         it.queue.sent += 1;
         node.submitted = node.submitted.next();
         let (fence, subject) = (node.submitted, node.subject());
+        state.schedule.packets_sent += 1;
+        let sent = state.schedule.packets_sent;
         node.queue.push_back(InFlightPacket {
             fence,
             of: Some((context, device)),
             batch: None,
             lost: false,
+            sent,
         });
         let of = context.subject();
         self.log.emit(of, || EventKind::PacketSubmitted { packet, node: subject, fence });

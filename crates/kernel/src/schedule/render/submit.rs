@@ -8,11 +8,13 @@ use crate::ddi::miniport::{DriverContext, DriverError, DriverResult};
 use crate::ddi::permit::DdiPermit;
 use crate::ddi::render_args::{AllocationListEntry, PatchArgs, SubmitCommandArgs};
 use crate::kernel::Kernel;
-use crate::lifetime::device::DeviceLoss;
+use crate::lifetime::device::{Device, DeviceLoss};
 use crate::lifetime::process::Process;
+use crate::lifetime::retire::DESTROY_FLAGS;
 use crate::memory::Extent;
 use crate::memory::place::PagingPlan;
 use crate::memory::segment_number;
+use crate::objects::view::View;
 use crate::state::KernelState;
 use flight::{Component, EventKind, Fence, Passive, RuleId, Run, Subject};
 
@@ -122,6 +124,7 @@ impl Kernel {
         let same = it.uses.iter().zip(&list).all(|(told, now)| told.list_entry() == *now);
         let skips_patch = same && fence.0.is_multiple_of(2);
         it.submission = Some((node, fence, !skips_patch));
+        state.note_submitted_alone(packet);
         let it = &state.schedule.render_packets[packet];
         let on = state.adapters.get(it.adapter).ok_or(DriverError::Invalid)?;
         let node = on.nodes.get(node).ok_or(DriverError::Invalid)?.subject();
@@ -299,8 +302,35 @@ impl Kernel {
     }
 }
 
-/// Checks of what the hardware does.
+/// Checks of what the client and the hardware do.
 impl Kernel {
+    /// Entry rule: no packet that is not submitted yet lists a view that the client destroys as not
+    /// in use. One that is submitted may be done, and the client may know that before the driver
+    /// reports it.
+    pub(crate) fn judge_not_listed(
+        &self,
+        state: &KernelState,
+        device: Id<Device>,
+        views: &[Id<View>],
+    ) {
+        let waits = |packet: &RenderPacket| {
+            packet.submission.is_none()
+                && !packet.released
+                && state.contexts.get(packet.context).is_some_and(|it| it.device == device)
+        };
+        for (_, packet) in state.schedule.render_packets.iter().filter(|pair| waits(pair.1)) {
+            let listed = packet.uses.iter().find(|listed| views.contains(&listed.view));
+            let message = listed.map(|listed| {
+                format!(
+                    "{} is destroyed with AssumeNotInUse, but a queued packet of {} lists it",
+                    state.views[listed.view].allocation, packet.context
+                )
+            });
+            let (rule, component) = (RuleId::ALLOC_DESTROY_008, state.component_of(packet.context));
+            self.log.judge(rule, component, device.subject(), DESTROY_FLAGS, message);
+        }
+    }
+
     /// Judges that a command of a packet accesses an allocation on the packet's list.
     pub(crate) fn judge_use(
         &self,
@@ -310,19 +340,11 @@ impl Kernel {
         range: (u64, u64),
     ) {
         let state = self.state.lock();
-        let sent = |render_packet: &RenderPacket| {
-            let mine = render_packet.adapter == adapter;
-            render_packet
-                .submission
-                .filter(|entry| mine && entry.0 == node as usize && entry.1 == fence)
-        };
-        let found = state
-            .schedule
-            .render_packets
-            .iter()
-            .find_map(|(_, packet)| Some((packet, sent(packet)?.2)));
         // Only packets with allocation lists are judged.
-        let Some((packet, patched)) = found else { return };
+        let Some((_, packet, patched)) = state.sent_render_packet(adapter, node as usize, fence)
+        else {
+            return;
+        };
         // A client that destroys a listed allocation as unused breaks a rule, not the driver.
         let ended = |using: &AllocationUse| state.memory.extent(using.extent).is_none();
         if packet.uses.iter().any(ended) {
@@ -366,16 +388,36 @@ impl Kernel {
             Some(it) => format!("{at}, the address of {it} when the driver wrote the command"),
             None => format!("{at}, where no listed allocation is"),
         });
-        let (rule, place) = if patched {
-            (RuleId::KMD_RENDER_005, "DxgkDdiRender.pPatchLocationListOut")
-        } else {
-            (RuleId::KMD_RENDER_004, "DxgkDdiRender.pDmaBuffer")
-        };
+        let (rule, place) = address_rule(patched);
         self.log.judge(rule, Component::Driver, about, place, broken);
     }
 }
 
+/// The rule on the addresses of a packet, and its place.
+pub(super) fn address_rule(patched: bool) -> (RuleId, &'static str) {
+    if patched {
+        (RuleId::KMD_RENDER_005, "DxgkDdiRender.pPatchLocationListOut")
+    } else {
+        (RuleId::KMD_RENDER_004, "DxgkDdiRender.pDmaBuffer")
+    }
+}
+
 impl KernelState {
+    /// The packet with an allocation list that was submitted with a fence, and whether it was
+    /// patched.
+    pub(super) fn sent_render_packet(
+        &self,
+        adapter: Id<Adapter>,
+        node: usize,
+        fence: Fence,
+    ) -> Option<(Id<RenderPacket>, &RenderPacket, bool)> {
+        self.schedule.render_packets.iter().find_map(|(id, packet)| {
+            let (on, of, patched) = packet.submission?;
+            (packet.adapter == adapter && (on, of) == (node, fence))
+                .then_some((id, packet, patched))
+        })
+    }
+
     /// Frees the buffers of lost packets that their node has passed.
     pub(crate) fn free_deferred_buffers(&mut self, adapter: Id<Adapter>) {
         // A stopped adapter has no memory, and no buffer may be left to free.

@@ -37,7 +37,7 @@ impl KsDriver {
         let body = || door.run(|| self.pool.run_driver(body));
         let (answer, left) = processor::run_driver(services.host(), services.log(), body);
         processor::judge_exit(services.log(), entry.name(), &left);
-        self.pool.inspect();
+        self.pool.inspect(entry.name());
         door.compare_pins(about, under, entry.name());
         door.inspect(entry.name());
         if allocating.is_none() {

@@ -12,7 +12,7 @@ use abi::kmt::{
     D3DKMT_INVALIDATECACHE, D3DKMT_MARKDEVICEASERROR, D3DKMT_OPENRESOURCE,
     D3DKMT_QUERYRESOURCEINFO, D3DKMT_QUERYRESOURCEINFOFROMNTHANDLE,
     D3DKMT_SETCONTEXTINPROCESSSCHEDULINGPRIORITY, D3DKMT_SETQUEUEDLIMIT,
-    D3DKMT_SETVIDPNSOURCEOWNER1, D3DKMT_VIDPNSOURCEOWNER_SHARED, GENERIC_ALL,
+    D3DKMT_SETVIDPNSOURCEOWNER1, D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, GENERIC_ALL,
 };
 use abi::ukm::{
     D3DDDI_OPENALLOCATIONINFO2, D3DDDI_UPDATEALLOCPROPERTY,
@@ -155,10 +155,10 @@ pub const RACING_CALLS: &[RacingCall] = &[
         call(o, at, "D3DKMTMarkDeviceAsError", args)
     }),
     row("D3DKMTSetVidPnSourceOwner", Packets, &[Device], |o, at| {
-        o.client.own_source(at, o.device, D3DKMT_VIDPNSOURCEOWNER_SHARED)
+        o.client.own_source(at, o.device, D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE)
     }),
     row("D3DKMTSetVidPnSourceOwner1", Packets, &[Device], |o, at| {
-        let (kind, source) = (D3DKMT_VIDPNSOURCEOWNER_SHARED, 0);
+        let (kind, source) = (D3DKMT_VIDPNSOURCEOWNER_EXCLUSIVE, 0);
         let mut args = D3DKMT_SETVIDPNSOURCEOWNER1::ZERO;
         args.Version0.hDevice = o.device;
         args.Version0.VidPnSourceCount = 1;

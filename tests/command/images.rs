@@ -87,7 +87,7 @@ fn assert_same(what: &str, one: &BTreeMap<String, String>, other: &BTreeMap<Stri
 }
 
 /// Removes the offsets of the functions that led to a call: two files have their code at other ones.
-fn without_offsets(trace: &mut String) {
+pub(crate) fn without_offsets(trace: &mut String) {
     let known = |line: &str| match line.split_once(" caller=") {
         Some((event, _)) => format!("{event} caller\n"),
         None => format!("{line}\n"),

@@ -137,8 +137,9 @@ fn the_traces_of_the_pages_are_real() {
 #[test]
 fn no_block_shows_output_that_nothing_compares() {
     // `sh` is run by `server::the_commands_of_the_page_run`, and in docs/fly-your-driver.md by `tools`.
-    const COMPARED: [&str; 8] =
-        ["rust", "toml", "text", "trace", "console", "dependencies", "report", "sh"];
+    // `c` is compiled by `cc`.
+    const COMPARED: [&str; 9] =
+        ["rust", "toml", "text", "trace", "console", "dependencies", "report", "sh", "c"];
     const PROGRAMS: [&str; 7] = [
         "cargo ",
         "gcc ",
@@ -184,7 +185,8 @@ fn the_drivers_and_scenarios_in_commands_exist() {
                             words.next();
                         }
                         flag if flag.starts_with("--") => (),
-                        "DRIVER.sys" | "./DRIVER.so" => (), // The reader's.
+                        // The reader's.
+                        "DRIVER.sys" | "./DRIVER.so" | "first.sys" | "first.so" | "leaks.sys" => (),
                         driver => {
                             let built = driver.strip_prefix("target/drivers/");
                             let known =

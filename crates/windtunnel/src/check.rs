@@ -225,8 +225,8 @@ fn fly_scenario(
 }
 
 /// Takes the findings against the client out of those of a flight, if the client breaks no rule.
-/// A finding after one against a driver is its consequence. Returns the first other one: it blames
-/// the wrong component.
+/// A finding after an error or a warning of a driver is its consequence; a note explains nothing.
+/// Returns the first other one: it blames the wrong component.
 fn clear_client(scenario: &Scenario, findings: &mut Vec<Finding>) -> Option<Finding> {
     if !scenario.client_is_right() {
         return None;
@@ -234,9 +234,11 @@ fn clear_client(scenario: &Scenario, findings: &mut Vec<Finding>) -> Option<Find
     let mut blamed = None;
     let mut cleared: Vec<Finding> = Vec::new();
     for finding in std::mem::take(findings) {
-        let is_driver =
-            |it: &&mut Finding| matches!(it.component, Component::Driver | Component::Umd);
-        match (finding.component, cleared.iter_mut().find(is_driver)) {
+        let is_cause = |it: &&mut Finding| {
+            it.severity != Severity::Note
+                && matches!(it.component, Component::Driver | Component::Umd)
+        };
+        match (finding.component, cleared.iter_mut().find(is_cause)) {
             (Component::Client, Some(first)) => first.consequences.push(finding),
             (Component::Client, None) => blamed = blamed.or(Some(finding)),
             _ => cleared.push(finding),
@@ -494,7 +496,8 @@ impl CheckReport {
     }
 
     /// The exit code: 0 without findings, 1 with findings, too few scenarios flown or a step that
-    /// failed, 2 if no scenario was flown or the check stopped with an internal error; 128 and its number if a signal stopped the check.
+    /// failed, 2 if no scenario was flown or the check stopped with an internal error; 128 and its
+    /// number if a signal stopped the check.
     pub fn exit_code(&self, deny_warnings: bool) -> u8 {
         match self.stopped_by {
             Some(signal) => signal.exit_status(),
